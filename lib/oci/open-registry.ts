@@ -335,7 +335,7 @@ function worstOf(failures: readonly RampartError[]): RampartError {
   });
 }
 
-/** One at a time for each key, in order of arrival. */
+/** A lock for each key, granted in order of arrival. */
 export class KeyedLock {
   readonly #tails = new Map<string, Promise<void>>();
 
@@ -353,7 +353,7 @@ export class KeyedLock {
       try {
         await orAborted(before, signal);
       } catch (error) {
-        // Later ones still wait for earlier ones.
+        // Later callers wait for earlier ones all the same.
         resolve();
         throw error;
       }

@@ -18,7 +18,7 @@ interface Entry {
   readonly labels: readonly ((text: string) => boolean)[];
   readonly port: string;
   readonly path: string;
-  /** Longer is more specific. */
+  /** The address that the entry is for; a longer one is more specific. */
   readonly key: string;
   readonly credentials: Credentials;
 }

@@ -78,7 +78,7 @@ function parseToml(text: string, what: string): TomlTable {
   }
 }
 
-/** For an artifact, in this order. @throws {RampartError} `INPUT` for a blocked registry. */
+/** The endpoints to fetch an artifact from, in the order in which to try them. @throws {RampartError} `INPUT` for a blocked registry. */
 export function endpointsOf(reference: Reference, conf: RegistriesConf): Endpoint[] {
   const { registry, repository } = reference;
   const name = `${registry}/${repository}`;

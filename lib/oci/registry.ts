@@ -38,7 +38,7 @@ export interface Artifact {
    * one, otherwise `digest`.
    */
   readonly referenceDigest: string;
-  /** Why the registry could not be queried, if this is what the reference pointed at before. */
+  /** Set if the registry could not be queried, and this is what the reference last pointed at: why it could not. */
   readonly stale?: RampartError;
   /** The decoded config; `{}` if it is empty or not a JSON object. */
   readonly config: Record<string, unknown>;

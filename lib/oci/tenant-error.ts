@@ -1,6 +1,6 @@
 /**
- * The part of a failed fetch that may be shown to a user who chose the address, but must not find out which
- * ports are open where.
+ * What may be shown of a failed fetch to a user who chose the address, but must not find out which ports are
+ * open there.
  */
 import { RampartError } from '../errors/errors.ts';
 import { ExchangeError } from './exchange.ts';

@@ -1,8 +1,8 @@
 /**
- * Lines to an OTLP receiver: as log records, in batches, in order, from a queue on disk, at least once.
+ * Sends lines to an OTLP receiver: as log records, in batches, in order, from a queue on disk, at least once.
  *
- * One request is in flight. Its records are done with when the receiver has answered; whoever is killed in between, sender or
- * receiver, makes at most that batch arrive twice, each record with the same `log.record.uid`.
+ * One request is in flight. Its records leave the queue when the receiver has answered. If the sender or the receiver is killed in
+ * between, at most that batch arrives twice, each record with the same `log.record.uid`.
  */
 import { randomBytes, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -25,18 +25,18 @@ const MAX_BYTES = 256 * 1024 * 1024;
 const MAX_AGE_MS = 7 * 24 * 60 * 60_000;
 /** The size of OpenTelemetry's batch processors. */
 const BATCH_RECORDS = 512;
-/** Size of the lines. A request is some three times as long, and receivers take 20 MiB and more. */
+/** Limit of the lines in a request. The request is some three times as long, and receivers accept 20 MiB and more. */
 const BATCH_BYTES = 1024 * 1024;
 const TIMEOUT_MS = 10_000;
 const LINGER_MS = 2000;
 const MAX_RETRY_AFTER_MS = 15 * 60_000;
 const BODY_MS = 5000;
 const MAX_BODY_BYTES = 64 * 1024;
-/** Between two lines in the log about losses of one kind. */
+/** Least time between two lines in the log about losses of one kind. */
 const LOSS_LOG_MS = 10_000;
 
 /**
- * Opens the queue of a directory and sends what is in it. The caller disposes it, which leaves on disk what is not sent.
+ * Opens the queue of a directory and sends what is in it. The caller disposes it; lines not yet sent stay on disk.
  *
  * @throws {RampartError} `INPUT` for a certificate that cannot be used, `IN_USE` when another process has the directory,
  *   `SYSTEM` or `FULL` when it cannot be used.
@@ -65,7 +65,7 @@ export class OtlpExporter implements AsyncDisposable {
   readonly #reportedMs = new Map<string, number>();
   readonly #idPrefix = `${randomBytes(12).toString('hex')}-`;
   readonly #maxBatch: number;
-  /** Fewer after a request that was too large. */
+  /** Records of the next request: fewer after one that was too large. */
   #batch: number;
   #nextId = 0;
   #lastError: string | undefined;
@@ -88,7 +88,7 @@ export class OtlpExporter implements AsyncDisposable {
     });
     this.#spool = openSpool({
       ...{ directory, clock, maxQueueBytes: maxBytes },
-      // The only queue: it needs no share for others.
+      // This is the only queue, so it need not leave room for others.
       maxBytes: Infinity,
       contents: 'lines',
       keyOf: ({ kind, text }) => (kind === queueName.kind && text === queueName.text ? queueKey : undefined),
@@ -108,7 +108,7 @@ export class OtlpExporter implements AsyncDisposable {
     if (this.#queue.depth > 0) this.#wake();
   }
 
-  /** Takes a line. Synchronous, one write(2); never throws. @returns false when it was not taken, which is counted. */
+  /** Queues a line. Synchronous, one write(2); never throws. @returns false if it was not queued, which is counted */
   push(line: string): boolean {
     this.#counts.offered++;
     const refusal = this.#take(line);
@@ -199,14 +199,14 @@ export class OtlpExporter implements AsyncDisposable {
     return [];
   }
 
-  /** @returns undefined when it is time to leave. */
+  /** @returns undefined if the exporter was told to end */
   async #send(records: readonly StoredRecord[]): Promise<Outcome | undefined> {
     const { target, source, logRecordOf, userAgent } = this.#options;
     const { signal } = this.#abort;
     try {
       const body = Buffer.from(exportRequest(source, records.map(logRecordOf)));
       const headers = { ...target.headers, 'content-type': 'application/json', 'user-agent': userAgent };
-      // Read before each request, so that one that is rotated is used.
+      // Read before each request, so that a rotated certificate is used.
       const ca = target.certificateFile === undefined ? undefined : await readFile(target.certificateFile);
       const answer = await this.#connection.post({ url: target.url, headers, body, tls: { ca } }, signal);
       return outcomeOf(answer, records.length, this.#clock.wallMs());

@@ -11,7 +11,7 @@ export interface OtlpExporterOptions {
   readonly directory: string;
   readonly target: OtlpTarget;
   readonly source: LogSource;
-  /** Must not throw: a line that it cannot read has to be a record all the same. */
+  /** Must not throw: even a line that it cannot parse has to become a record. */
   readonly logRecordOf: (line: StoredRecord) => LogRecord;
   readonly userAgent: string;
   /** Default 256 MiB. */
@@ -19,7 +19,7 @@ export interface OtlpExporterOptions {
   /** Older lines are dropped and counted. Default 7 days. */
   readonly maxAgeMs?: number;
   readonly maxBatchRecords?: number;
-  /** For one request, until the head of its answer. Default 10,000, as OpenTelemetry's. */
+  /** Limit for one request, until the head of its answer. Default 10,000, as OpenTelemetry's. */
   readonly timeoutMs?: number;
   /** Default from 500 ms to 60 s, with jitter 0.5. */
   readonly backoff?: BackoffOptions;
@@ -45,7 +45,7 @@ export type Refusal = (typeof refusals)[number];
 const drops = [
   /** The receiver refused the request, with an answer after which it must not be sent again. */
   'refused',
-  /** The receiver has taken the others of the request: a partial success. */
+  /** The receiver rejected this record, but took others of the same request: a partial success. */
   'rejected',
   /** The record was older than `maxAgeMs`. */
   'expired',
@@ -72,11 +72,11 @@ export interface OtlpStats {
   readonly retried: number;
   readonly depth: number;
   readonly sizeBytes: number;
-  /** Age of the oldest that waits; 0 when none does. */
+  /** Age of the oldest waiting line; 0 if none waits. */
   readonly oldestMs: number;
-  /** fdatasync(2) that failed: a loss of power might lose what this process would not. */
+  /** Calls of fdatasync(2) that failed: a loss of power may lose lines that would survive the end of this process. */
   readonly syncErrors: number;
-  /** Batches that were sent and could not be written down as such: the next process would send them again. */
+  /** Batches that were sent but could not be recorded as sent: the next process would send them again. */
   readonly cursorErrors: number;
   /** Failed requests since the last success. */
   readonly failures: number;

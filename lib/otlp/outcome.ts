@@ -38,7 +38,7 @@ export function outcomeOf({ status, headers, body }: Answer, records: number, no
 function taken(body: Buffer | undefined, records: number): Outcome {
   const { partialSuccess } = objectIn(body) as { partialSuccess?: unknown };
   const { rejectedLogRecords, errorMessage } = fields(partialSuccess);
-  // A 64-bit integer: a string in JSON, and a number of those who do not know.
+  // A 64-bit integer: a string in JSON, though some receivers send a number.
   const rejected = Number(rejectedLogRecords ?? 0);
   return {
     kind: 'taken',

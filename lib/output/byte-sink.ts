@@ -52,11 +52,11 @@ export function descriptorSink(fd: number): ByteSink {
 /** The sink for a stream, which stays the caller's: it is not ended. Its errors are reported by writes. */
 export function streamSink(stream: Writable): ByteSink {
   const sink = directStreamSink(stream);
-  // A stream may keep the bytes after it reported them written (a PassThrough does), so it gets its own.
+  // A stream may keep the bytes after it reported them written (a PassThrough does), so it gets its own copy.
   return { ...sink, write: (bytes, done) => sink.write(Buffer.from(bytes), done) };
 }
 
-/** For streams that are through with the bytes when they report them written. */
+/** The sink for a stream that no longer needs the bytes once it has reported them written. */
 function directStreamSink(stream: Writable): ByteSink {
   const ignore = (): void => undefined;
   // The callback of write() reports errors as well; without a listener they would end the process.
@@ -103,7 +103,7 @@ function terminalSink(fd: number): ByteSink {
       });
     },
     close: () => {
-      // Not while the thread pool writes: the number of the descriptor could mean another file by then.
+      // Not closed while the thread pool writes: its descriptor number could become another file's.
       closing = true;
       if (!underWay) closeSync(own);
     },

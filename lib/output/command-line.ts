@@ -7,7 +7,7 @@ const plain = /^[\w@%+=:,./-]+$/;
  * A command line that POSIX shells split into these words again, whatever is in them: names come from those who run
  * workloads, and the line is pasted into a shell.
  *
- * @returns undefined if a word has what cannot be seen, such as a line break: no person can check that.
+ * @returns undefined if a word has invisible characters in it, such as a line break: no person can check those.
  *
  * @example
  * commandLine(['cat', "it's; rm"]) // cat 'it'\''s; rm'

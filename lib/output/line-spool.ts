@@ -20,7 +20,7 @@ const MAX_BYTES_PER_UNIT = 3;
 /** A queue of lines that encodes many at once and hands them out as chunks, oldest first. */
 export class LineSpool {
   readonly #full: Chunk[] = [];
-  /** Where lines are encoded to; joins the full ones when it has no room or is asked for. */
+  /** The chunk that lines are encoded into. It becomes one of the full ones when it has no more room, or is the oldest one requested. */
   #filling: Chunk | undefined;
   /** A used buffer for the next chunk. */
   #spare: Buffer | undefined;
@@ -58,7 +58,7 @@ export class LineSpool {
     if (chunk.buffer.byteLength === CHUNK_BYTES) this.#spare = chunk.buffer;
   }
 
-  /** Drops everything and the memory. */
+  /** Drops all lines, and frees the buffers. */
   clear(): void {
     this.#full.length = 0;
     this.#filling = undefined;

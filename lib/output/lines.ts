@@ -1,4 +1,4 @@
-/** Whole lines to a descriptor or stream whose reader may be slow, stopped or gone. */
+/** Writes whole lines to a descriptor or stream whose reader may be slow, stopped or gone. */
 import type { Writable } from 'node:stream';
 
 import { type ByteSink, descriptorSink, streamSink } from './byte-sink.ts';
@@ -33,7 +33,7 @@ interface Waiter {
 
 const DEFAULT_SPOOL_BYTES = 64 * 1024 * 1024;
 const DEFAULT_LINGER_MS = 2000;
-/** Waits after EAGAIN, doubling: only terminals and streams without their own wake-up get here. */
+/** The first delay after EAGAIN; it doubles each time. Only terminals and streams without their own wake-up need it. */
 const FIRST_RETRY_MS = 1;
 const LAST_RETRY_MS = 32;
 const NEWLINE = 10;
@@ -82,7 +82,7 @@ export class LineWriter implements AsyncDisposable {
   #lostAtEnd = 0;
 
   /**
-   * @param target A file descriptor, a stream, or a sink of one's own.
+   * @param target A file descriptor, a stream, or a custom sink.
    * @throws {RampartError} `SYSTEM` when a descriptor is not open; `INPUT` for a limit that is not positive.
    */
   constructor(target: number | Writable | ByteSink, options: LineWriterOptions = {}) {

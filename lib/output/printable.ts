@@ -38,7 +38,7 @@ const invisible = /[\u007f-\u009f\u2028\u2029\p{Cf}]/gu;
 const hasInvisible = /[\u007f-\u009f\u2028\u2029\p{Cf}]/u;
 
 /**
- * JSON with these as escapes. It is the same value to every parser, and shows what is there to whoever reads the line.
+ * JSON with its invisible characters as escapes. To every parser it is the same value, and a person sees what is in it.
  *
  * @example
  * visibleJson(JSON.stringify('a\u202eb')) // '"a\\u202eb"'
@@ -47,7 +47,7 @@ export function visibleJson(json: string): string {
   return hasInvisible.test(json) ? json.replace(invisible, escapeUnits) : json;
 }
 
-/** For stored text for people, such as the note of an event: replaces these by escapes, and keeps lines. */
+/** Text to be stored for people, such as the note of an event, with invisible characters as escapes. Line breaks stay. */
 export function visibleText(text: string): string {
   return hasInvisible.test(text) || hasControl.test(text)
     ? text.replace(invisible, escapeUnits).replace(control, escapeUnits)

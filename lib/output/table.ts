@@ -3,7 +3,7 @@ import { stripVTControlCharacters, styleText } from 'node:util';
 
 type Style = Parameters<typeof styleText>[0];
 
-/** A cell; a style is used only where colour is on. */
+/** A cell; its style is used only if colour is on. */
 export type Cell = string | { readonly text: string; readonly style: Style };
 
 /** A row, and optionally a text about it, each line of which is wrapped and indented under it. */
@@ -12,7 +12,7 @@ export interface Row {
   readonly note?: string | undefined;
 }
 
-/** How something is drawn for its reader. */
+/** How text is laid out for a terminal. */
 export interface RenderOptions {
   /** Where sentences wrap. */
   readonly widthColumns: number;
@@ -27,9 +27,9 @@ export interface TableOptions {
   readonly colour: boolean;
 }
 
-/** Made when a table is: its data cost memory, and most processes draw none. */
+/** Created with the first table: its data take memory, and most processes draw no table. */
 let graphemes: Intl.Segmenter | undefined;
-/** East Asian wide and fullwidth blocks (Unicode UAX 11), coarse enough to be read here. */
+/** East Asian wide and fullwidth blocks (Unicode UAX 11), simplified to keep this readable. */
 const wide =
   /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]/u;
 const emoji = /^\p{Emoji_Presentation}|\ufe0f/u;
@@ -74,7 +74,7 @@ export function indentText(text: string, indentColumns: number, widthColumns: nu
     .join('\n');
 }
 
-/** `text` in `style` where colour is on. */
+/** `text` in `style` if colour is on. */
 export function paint(style: Style, text: string, colour: boolean): string {
   return colour ? styleText(style, text, { validateStream: false }) : text;
 }

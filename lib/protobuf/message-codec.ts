@@ -81,7 +81,7 @@ const zeroes: Readonly<Record<string, unknown>> = {
   bytes: new Uint8Array(),
 };
 
-/** Encodes and decodes the messages of a table, to which messages may still be added. */
+/** Encodes and decodes the messages of a table. Messages may be added to the table later. */
 export class MessageCodec<Table> {
   readonly #messages: MessageTable;
   readonly #source: string;
@@ -100,7 +100,7 @@ export class MessageCodec<Table> {
     return writer.bytes();
   }
 
-  /** Skips fields that the table does not have. @throws {RampartError} `DECODE` for what is no such message. */
+  /** Skips fields that the table does not have. @throws {RampartError} `DECODE` if the bytes are not such a message. */
   decode<Name extends keyof Table & string>(name: Name, bytes: Uint8Array): Message<Table, Name> {
     const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const reader = new MessageReader(buffer, (why) => {
@@ -110,7 +110,7 @@ export class MessageCodec<Table> {
     return this.#read(reader, name) as Message<Table, Name>;
   }
 
-  /** From the last field to the first, as the writer goes. */
+  /** Writes from the last field to the first, because the writer works backwards. */
   #write(writer: MessageWriter, name: string, message: Readonly<Record<string, unknown>>): void {
     for (const [number, { name: field, type, isList }] of [...this.#layout(name).slots].toReversed()) {
       const value = message[field];
@@ -170,7 +170,7 @@ export class MessageCodec<Table> {
       case 'string':
         return reader.bytes().toString();
       case 'bytes':
-        // A copy: the answer it came in may be large.
+        // A copy: a view would keep the whole answer in memory.
         return new Uint8Array(reader.bytes());
       default:
         return reader.within(() => this.#read(reader, type));

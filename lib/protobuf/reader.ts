@@ -8,7 +8,7 @@ export const wireTypes = { varint: 0, fixed64: 1, bytes: 2, startGroup: 3, endGr
 
 const unexpectedEnd = 'unexpected EOF';
 
-/** Reads forward, never past {@link MessageReader.end}. Everything throws what `refuse` makes where the bytes are not as said. */
+/** Reads forward, never past {@link MessageReader.end}. Each method throws the error of `refuse` if the bytes are not as expected. */
 export class MessageReader {
   /** Where the next byte is read. */
   at = 0;
@@ -76,7 +76,7 @@ export class MessageReader {
     return this.#low | 0;
   }
 
-  /** A `bigint` where a `number` would not be exact. */
+  /** A `bigint` if a `number` would not be exact. */
   int64(): number | bigint {
     this.#varint();
     const high = this.#high | 0;

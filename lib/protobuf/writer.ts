@@ -1,13 +1,13 @@
 /**
- * Writes a message from its end to its beginning: what is inside of a message is written before its length has to be.
- * The order of fields means nothing to readers; that of the values of a repeated field does, and is kept.
+ * Writes a message from its end to its beginning, so that the content of an inner message is complete before its length
+ * is written. Readers ignore the order of fields, but not that of the values of a repeated field, which is kept.
  */
 export class MessageWriter {
   #buffer: Buffer;
-  /** Where what is written begins. */
+  /** Offset of the first byte written so far. */
   #start: number;
 
-  /** @param sizeBytes how much there may be; it grows. */
+  /** @param sizeBytes initial size of the buffer, which grows as needed. */
   constructor(sizeBytes = 1024 * 1024) {
     this.#buffer = Buffer.allocUnsafe(sizeBytes);
     this.#start = sizeBytes;

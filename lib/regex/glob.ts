@@ -5,7 +5,8 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 type TextTest = (text: string) => boolean;
 
 /**
- * `*`, `?`, `[a-c]`, `[!a-c]`, `{web,api}`, and `\` before what stands for itself. Text without any of these fits itself.
+ * A test of a glob with `*`, `?`, `[a-c]`, `[!a-c]`, `{web,api}`, and `\` before a character that stands for itself. A glob
+ * without any of these matches only the same text.
  *
  * @throws {RampartError} `INPUT`; `option` is named in it.
  */

@@ -26,7 +26,7 @@ export class RegexBudgetError extends Error {
 }
 
 const maxInstructions = 50_000;
-/** Instructions times characters: some seconds, in the slowest of the engine's ways. */
+/** Limit of instructions times characters: some seconds in the slowest mode of the engine. */
 const maxStepsPerMatch = 200_000_000;
 
 const require = createRequire(import.meta.url);
@@ -39,7 +39,7 @@ function engine(): typeof re2js {
 /** A compiled expression. Holds only memory; nothing has to be disposed. */
 export class Regex {
   readonly pattern: string;
-  /** Instructions that a character of a text takes at most. */
+  /** Limit of the instructions that are run for one character of a text. */
   readonly size: number;
   readonly #compiled: re2js.RE2JS;
 

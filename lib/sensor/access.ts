@@ -7,7 +7,7 @@ export const may = {
   WRITE: 2,
   READ: 4,
   APPEND: 8,
-  /** access(2) and its kin ask, they do not touch. */
+  /** access(2) and similar calls: they check a permission, and access nothing. */
   ACCESS: 16,
   OPEN: 32,
   CHDIR: 64,
@@ -15,14 +15,14 @@ export const may = {
 } as const;
 
 /**
- * Operations that the kernel asks no permission of the file for, in a mask beside {@link may}: `enum operation_bits` of
- * bpf/sensor.h.
+ * Operations for which the kernel checks no permission of the file itself. In a mask they may stand next to the bits of
+ * {@link may}: `enum operation_bits` of bpf/sensor.h.
  */
 export const operationBits = { delete: 0x100, rename: 0x200, replace: 0x400, attributes: 0x800 } as const;
 export type OperationWord = keyof typeof operationBits;
 export const ANY_OPERATION = 0xf00;
 
-/** Which attributes, in the mask of an operation on them; `extended` are those of setxattr(2). */
+/** The attributes that an operation changed, in the mask of an `attributes` operation; `extended` are those of setxattr(2). */
 export const attributeBits = { mode: 0x1000, owner: 0x2000, times: 0x4000, extended: 0x8000 } as const;
 export type AttributeWord = keyof typeof attributeBits;
 
@@ -154,9 +154,9 @@ export interface Access {
   readonly verdict: Verdict;
   /** Accesses of this process to this target that were folded by the rate limit since its last record. */
   readonly folded: number;
-  /** Thread id, in the first pid namespace. */
+  /** Thread ID, in the initial PID namespace. */
   readonly tid: number;
-  /** Process id (thread group), in the first pid namespace. */
+  /** Process ID (thread group), in the initial PID namespace. */
   readonly pid: number;
   readonly ppid: number;
   readonly uid: number;
@@ -165,7 +165,7 @@ export interface Access {
   /** Full path of the executable as its process sees it. */
   readonly executable: string;
   readonly executableTruncated: boolean;
-  /** The file that runs, whatever names lead to it and in whichever mount namespace; undefined for kernel threads. */
+  /** The file that is executed, whatever names it has in any mount namespace; undefined for kernel threads. */
   readonly executableFile?: FileIdentity | undefined;
   readonly cwd: string;
   readonly cwdTruncated: boolean;

@@ -1,4 +1,4 @@
-/** From the kernel's monotonic time to the wall clock. */
+/** Converts the kernel's monotonic time to wall-clock time. */
 import { libc } from '../ebpf/ffi.ts';
 
 const CLOCK_REALTIME = 0;
@@ -27,7 +27,7 @@ export class WallClock {
     this.refresh();
   }
 
-  /** Measures the distance: the wall clock between two readings of the other, the tightest of a few. */
+  /** Measures the distance: reads the wall clock between two readings of the monotonic one, and takes the tightest of a few tries. */
   refresh(): void {
     let tightestNs: bigint | undefined;
     for (let i = 0; i < SAMPLES; i++) {

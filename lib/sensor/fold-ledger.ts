@@ -26,7 +26,7 @@ const bucketName = (bornNs: bigint, pid: number, targetId: number, mask: number)
 /** The counts reported so far, by bucket. Has an entry only for buckets that folded something. */
 export class FoldLedger {
   readonly #reported = new Map<string, number>();
-  /** Buckets of the last sweep: a record of theirs may have been on its way when they were taken out. */
+  /** Buckets removed by the last sweep: one of their records may not have been read by then. */
   readonly #swept: string[] = [];
 
   /**
@@ -43,10 +43,10 @@ export class FoldLedger {
   }
 
   /**
-   * Takes buckets out of the kernel that have been quiet for `quietNs` and reports their folded accesses that
-   * no record has. A quiet bucket is full, so the next access starts a new one without being hidden. Read the
-   * records in the ring before, so that their accesses are not reported again. Buckets that the kernel has
-   * given up meanwhile (it keeps the latest 16,384) are forgotten.
+   * Removes buckets that have been quiet for `quietNs` from the kernel, and returns those of their folded accesses
+   * that no record reported. A quiet bucket has all its tokens again, so removing it lets no more accesses through.
+   * Read the records in the ring first, so that their accesses are not reported again. Buckets that the kernel has
+   * evicted meanwhile (it keeps the latest 16,384) are forgotten.
    */
   sweep(buckets: BpfMap, nowNs: bigint, quietNs: bigint): Sweep {
     const found: Folded[] = [];

@@ -5,10 +5,10 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 import type { FileIdentity } from './access.ts';
 import { identity as at, state as stateAt } from './layout.ts';
 
-/** Runs the identify program of one loaded object; good for as long as that is open. */
+/** Runs the identify program of a loaded object; valid while the object is open. */
 export class Identifier {
   readonly #found: DataView;
-  /** Prepared once: it is run for each path that is followed, again and again. */
+  /** Prepared once, because it is run often, for each path that is followed. */
   readonly #program: () => number;
   /** Two u64, of which the first is the descriptor. */
   readonly #arguments = new FixedBuffer(16);
@@ -38,14 +38,14 @@ export class Identifier {
     };
   }
 
-  /** The number of this process in the first pid namespace; any descriptor shows it. */
+  /** The PID of this process in the initial PID namespace. The program returns it for any descriptor. */
   ownPid(): number {
     this.#run(0);
     return this.#found.getUint32(at.pid, true);
   }
 
   #run(fd: number): void {
-    // Signed: what is below zero is no descriptor in all of the 64 bits.
+    // Extends the sign: a negative number then is no valid descriptor in 64 bits either.
     this.#arguments.bytes.writeInt32LE(fd, 0);
     this.#arguments.bytes.writeInt32LE(fd >> 31, 4);
     this.#program();

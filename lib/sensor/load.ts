@@ -1,4 +1,4 @@
-/** From the committed object file to programs in the kernel, configured but not attached. */
+/** Loads the committed object file: its programs are then in the kernel, configured but not attached. */
 import { readFileSync } from 'node:fs';
 
 import type { MappedMemory } from '../ebpf/map.ts';
@@ -23,7 +23,7 @@ const BURST_NS = 1_000_000_000n;
 export interface LoadedSensor {
   readonly object: BpfObject;
   readonly mode: SensorMode;
-  /** `struct state` of the programs, live. */
+  /** `struct state` of the programs, mapped: it shows their writes at once. */
   readonly memory: MappedMemory;
 }
 

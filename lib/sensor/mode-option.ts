@@ -1,4 +1,4 @@
-/** How the command line names the modes of the sensor: one flag for all who use it. */
+/** The flag for the sensor's mode, shared by all commands that use the sensor. */
 
 /** `--mode`: a SensorModeName, or `auto` for the best that works. */
 export const sensorModeOption = {

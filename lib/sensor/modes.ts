@@ -156,9 +156,9 @@ export interface SensorMode {
   readonly name: SensorModeName;
   /** One line for people. */
   readonly summary: string;
-  /** The programs of the object this mode loads, beside `identify`. */
+  /** The programs that this mode loads in addition to `identify`. */
   readonly programs: readonly string[];
-  /** Why this kernel cannot do it, or undefined. */
+  /** Why this kernel does not support the mode; undefined if it does. */
   unavailable(features: KernelFeatures): string | undefined;
   /** Attaches all of it; what was attached before a failure is detached again. */
   attach(object: BpfObject): BpfLink[];
@@ -200,7 +200,7 @@ export const sensorModes: readonly SensorMode[] = [
       ...operationFunctions.flatMap((name) => [`${name}_called`, `${name}_return`]),
     ],
     unavailable: (features) => firstMissing(needs(features, 'kprobe', 'kretprobe')),
-    // The return first: an entry without its return would leave accesses waiting.
+    // The return probe is attached first: without it, accesses seen at the entry would wait for ever.
     attach: (object) =>
       attachAll([
         () => object.program('permission_return').attach(),
@@ -230,8 +230,8 @@ export const sensorModes: readonly SensorMode[] = [
 ];
 
 /**
- * Tracepoints that whatever changes an inode passes with it, a truncation by path too: its change time is set
- * (include/trace/events/timestamp.h, since 6.13).
+ * Tracepoints that fire when an inode's change time is set, which every change of the inode does, even truncation by
+ * path (include/trace/events/timestamp.h, since 6.13).
  */
 export const changeTimeTracepoints = ['inode_set_ctime_to_ts', 'ctime_ns_xchg', 'ctime_xchg_skip'] as const;
 /** On older kernels: the inode is marked dirty (include/trace/events/writeback.h). */
@@ -252,7 +252,7 @@ export function sensorMode(name: string): SensorMode {
 /** The features that {@link SensorMode.unavailable} checks, for a probe of these only. */
 export const attachKindsOfModes = ['fexit', 'kprobe', 'kretprobe', 'raw_tracepoint'] as const;
 
-/** Types to relocate by, the hooks, the ring, and kernel memory that may be read (lockdown can forbid it). */
+/** What a mode needs: BTF to relocate types by, its hooks, the ring, and permission to read kernel memory (lockdown can forbid it). */
 export function needs(
   features: KernelFeatures,
   ...hooks: readonly (typeof attachKindsOfModes)[number][]
@@ -265,7 +265,7 @@ export function needs(
   ];
 }
 
-/** Why the first missing one of these is missing; undefined if none is. */
+/** Why the first of these features that is missing is missing; undefined if all are available. */
 export function firstMissing(features: readonly Feature[]): string | undefined {
   for (const feature of features) {
     if (!feature.available) return `${feature.reason}: ${feature.detail}`;
@@ -278,7 +278,7 @@ export function attachIfThere(object: BpfObject, program: string, tracepoint: st
   try {
     return object.program(program).attachRawTracepoint(tracepoint);
   } catch (error) {
-    // Which of them a kernel has depends on its version; ENOENT is the kernel's answer for the others.
+    // The tracepoints of a kernel depend on its version; for any other one it returns ENOENT.
     if (error instanceof RampartError && error.message.includes('ENOENT')) return undefined;
     throw error;
   }

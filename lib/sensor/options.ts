@@ -20,13 +20,13 @@ const MAX_RATE = 1_000_000_000;
 export interface SensorOptions<W extends Watcher> {
   /** `auto`, the default, takes the best the kernel accepts. */
   readonly mode?: SensorModeName | 'auto';
-  /** Most files that can be watched; default {@link defaultCapacity}. */
+  /** Limit of watched files; default {@link defaultCapacity}. */
   readonly capacity?: number;
-  /** Most directories for Sensor.expectFilesIn; default {@link defaultDirectoryCapacity}. */
+  /** Limit of directories for Sensor.expectFilesIn; default {@link defaultDirectoryCapacity}. */
   readonly directoryCapacity?: number;
   /**
-   * Accesses a process may raise per second on one target with one mask and verdict, with as many
-   * in advance; what exceeds it is folded and counted. 0: no limit. Default {@link defaultRatePerSecond}.
+   * Limit of the accesses per second of one process to one target with one mask and verdict; the burst is as
+   * large. Accesses above it are folded and counted. 0: no limit. Default {@link defaultRatePerSecond}.
    */
   readonly ratePerSecond?: number;
   /** Size of the ring, a power of two; default {@link defaultRingSizeBytes}. */
@@ -39,11 +39,11 @@ export interface SensorOptions<W extends Watcher> {
    * batch counts as lost.
    */
   readonly onAccess: (access: AccessRecord, watcher: W) => void;
-  /** Called behind each batch of accesses, e.g. to flush what they wrote. */
+  /** Called after each batch of accesses, e.g. to flush what was written for them. */
   readonly onBatchEnd?: () => void;
-  /** Accesses folded by the rate limit that no later record will report, about once a second. */
+  /** Called about once a second with the accesses folded by the rate limit that no later record will report. */
   readonly onFolded?: (folded: Folded, watchers: Iterable<W>) => void;
-  /** The loss since the last call, when there is any. */
+  /** Called with the number of accesses lost since the last call, if there are any. */
   readonly onLoss?: (lost: number, stats: SensorStats) => void;
   readonly onProblem: (problem: unknown) => void;
 }
@@ -69,11 +69,11 @@ export interface SensorStats {
   readonly own: number;
   /** Produced, but without a verdict. */
   readonly verdictUnknown: number;
-  /** Times the kernel skipped a program because it was running on that CPU already; whether of a watched file is not known. */
+  /** Times the kernel skipped a program because it was running on that CPU already; it may have been for a watched file. */
   readonly hookMisses: number;
   readonly targets: number;
   readonly capacity: number;
-  /** Directories for which there was no room: files that come in them are watched once they are targets, some milliseconds later. */
+  /** Directories for which there was no room: files that appear in them are watched only as targets, some milliseconds later. */
   readonly refusedDirectories: number;
 }
 

@@ -59,7 +59,7 @@ export class AccessRecord implements Access {
     this.#remembered = remembered;
   }
 
-  /** Points at the memory the next records lie in. */
+  /** Sets the memory that the next records are in. */
   setMemory(bytes: Uint8Array): void {
     this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -197,7 +197,7 @@ export class AccessRecord implements Access {
     return this.#allTexts().to;
   }
 
-  /** The texts, decoded once per different bytes: latin1 keeps bytes and key one to one. */
+  /** The texts; equal bytes are decoded once. Their key is latin1, which has one character for each byte. */
   #allTexts(): Texts {
     if (this.#current !== undefined) return this.#current;
     const key = this.#bytes.toString('latin1', this.#offset + at.flags, this.#offset + this.#length);

@@ -1,4 +1,4 @@
-/** The sensor: watched files in, accesses out. */
+/** The sensor: reports accesses to watched files. */
 import type { BpfObject } from '../ebpf/object.ts';
 import { probeFeatures } from '../ebpf/features/features.ts';
 import type { BpfLink } from '../ebpf/link.ts';
@@ -53,7 +53,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   /** Better modes that this kernel refused, best first. */
   readonly refused: readonly RefusedMode[];
   readonly targets: Targets<W>;
-  /** Directories, see {@link expectFilesIn}. */
+  /** Directories in which new files are watched at once, see {@link expectFilesIn}. */
   readonly #expected: Targets<W>;
   /** Made once: each record goes through it. */
   readonly #allTargets: readonly Targets<W>[];
@@ -194,10 +194,10 @@ export class Sensor<W extends Watcher> implements Disposable {
   }
 
   /**
-   * Files that come in this directory are watched for `watcher` from that moment on, for ten seconds: put them in `targets` before then.
+   * Watches files for `watcher` from the moment that they appear in this directory, for ten seconds: put them in `targets` by then.
    * An access to such a file has its name in `to`, or in `from`.
    *
-   * @returns false without room, which is counted: they are watched once they are targets.
+   * @returns false if there is no room, which is counted: then the files are watched only as targets.
    */
   expectFilesIn(directory: FileIdentity, watcher: W): boolean {
     const [failure] = this.#expected.addAll([{ identity: directory, watcher }]);
@@ -206,13 +206,13 @@ export class Sensor<W extends Watcher> implements Disposable {
     return failure === undefined;
   }
 
-  /** Ends that. */
+  /** Ends {@link expectFilesIn}. */
   expectNoFilesIn(directory: FileIdentity, watcher: W): void {
     this.#expected.delete(directory, watcher);
     this.#reportExpected();
   }
 
-  /** To be called when the filter of such a watcher has changed. */
+  /** Call it when the filter of a watcher of {@link expectFilesIn} has changed. */
   refreshExpected(directory: FileIdentity): void {
     this.#expected.refresh(directory);
   }
@@ -304,14 +304,14 @@ export class Sensor<W extends Watcher> implements Disposable {
     this.targets.forgetLeft();
     this.#expected.forgetLeft();
     this.#forgetArrivals();
-    // After a long pause of the event loop this timer comes before the ring's turn.
+    // After a long pause of the event loop this timer runs before the ring is read.
     this.drain();
     this.#sweepFolded(QUIET_NS);
     if (this.mode === 'kprobe') this.#sweepPending(NO_RETURN_NS);
     this.#reportLoss();
   }
 
-  /** While no file has come for long, the programs need not look for any. */
+  /** If no file has appeared for long, the programs need not look for any. */
   #forgetArrivals(): void {
     const { view } = this.#memory;
     const words = new BigUint64Array(view.buffer, view.byteOffset + stateAt.arrivedNs, 1);
@@ -335,7 +335,7 @@ export class Sensor<W extends Watcher> implements Disposable {
     }
   }
 
-  /** Accesses whose return never came: they count as produced and lost. */
+  /** Removes accesses whose return never came; they count as produced and lost. */
   #sweepPending(olderThanNs: bigint): void {
     const map = this.#object.map('pending');
     const now = monotonicNs();
@@ -390,7 +390,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   }
 }
 
-/** The sensor's twin of the kernel's `wanted()` (bpf/admit.h), for several watchers of one file. */
+/** The same as `wanted()` in the kernel (bpf/admit.h), but for one of several watchers of a file. */
 function wants(filter: number, mask: number): boolean {
   if (mask & ANY_OPERATION) return (filter & mask & ANY_OPERATION) !== 0;
   if (mask & may.ACCESS) return (filter & may.ACCESS) !== 0;

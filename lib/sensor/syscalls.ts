@@ -31,8 +31,8 @@ export type SyscallKind = Exclude<(typeof syscallKinds)[number], 'none'>;
 type Table = Readonly<Record<SyscallKind, readonly number[]>>;
 
 /**
- * read: read, pread64, readv, preadv, preadv2. write: the same of write, and ftruncate, fallocate.
- * mode: chmod and its kin; owner: chown; times: utime; extended: setxattr, removexattr.
+ * read: read, pread64, readv, preadv, preadv2. write: the same variants of write, and ftruncate, fallocate.
+ * mode: chmod and its variants; owner: chown; times: utime; extended: setxattr, removexattr.
  * openat: openat, open_by_handle_at. open: open, creat. copy: splice, copy_file_range.
  */
 const tables = {

@@ -1,4 +1,4 @@
-/** The watched files: what is in the kernel's map, and who asked for it. */
+/** The watched files: those in the kernel's map, and the watchers of each. */
 import { FixedBuffer } from '../ebpf/libc.ts';
 import type { BpfMap } from '../ebpf/map.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
@@ -19,13 +19,13 @@ interface Life<W extends Watcher> {
   readonly watchers: Set<W>;
 }
 
-/** Files in one call of the kernel. */
+/** How many files one system call adds. */
 const BATCH = 1024;
 
 const placeOf = (identity: FileIdentity): string => `${identity.inode}:${identity.device}`;
 const lifeOf = (identity: FileIdentity): string => `${placeOf(identity)}:${identity.generation}`;
 
-/** Watched files, by watcher: in the kernel's map until the last one goes; only differences are written. */
+/** Watched files and their watchers: a file is in the kernel's map until its last watcher leaves; only differences are written. */
 export class Targets<W extends Watcher> {
   readonly capacity: number;
   readonly #map: BpfMap;
@@ -35,7 +35,7 @@ export class Targets<W extends Watcher> {
   /** Which life the kernel's entry for an inode number and device belongs to. */
   readonly #inKernel = new Map<string, Life<W>>();
   readonly #byId = new Map<number, Life<W>>();
-  /** Who watched the target of an id until when, CLOCK_MONOTONIC; of the last seconds, in two generations. */
+  /** Watchers that left in the last seconds: by target id, and when each left (CLOCK_MONOTONIC). In two generations. */
   #left = new Map<number, Map<W, bigint>>();
   #leftBefore = new Map<number, Map<W, bigint>>();
 
@@ -43,7 +43,7 @@ export class Targets<W extends Watcher> {
    * @param map - Of a loaded object: its size is fixed.
    * @param onGone - Called before a watcher is forgotten, and, for the last one, after its file left the
    * kernel's map: records in the ring until then still find it.
-   * @param ids - Shared by targets whose ids are not to be the same.
+   * @param ids - Shared by targets whose ids must differ.
    */
   constructor(map: BpfMap, onGone: () => void, ids = { next: 1 }) {
     this.#map = map;
@@ -83,7 +83,7 @@ export class Targets<W extends Watcher> {
     }
     const failed = new Map<Life<W>, RampartError>();
     for (let from = 0; from < started.length; from += BATCH) {
-      // Where another life of a number came after it, that one is in the kernel.
+      // If a newer life has the same inode number, that one is in the kernel.
       const lives = started.slice(from, from + BATCH).filter((life) => this.#isInKernel(life));
       if (this.#putAll(lives)) continue;
       for (const life of lives) {
@@ -103,7 +103,7 @@ export class Targets<W extends Watcher> {
     return reported;
   }
 
-  /** To be called when the filter of a watcher of this file has changed. */
+  /** Call it when the filter of a watcher of this file has changed. */
   refresh(identity: FileIdentity): void {
     const life = this.#lives.get(lifeOf(identity));
     if (life !== undefined) this.#write(life);
@@ -137,8 +137,8 @@ export class Targets<W extends Watcher> {
   }
 
   /**
-   * The watchers of the target at that time, CLOCK_MONOTONIC. A deletion takes the file from its watchers
-   * before the kernel has ended and reported it.
+   * The watchers that the target had at this time, CLOCK_MONOTONIC. A file that is being deleted loses its
+   * watchers before the kernel has finished the deletion and reported it.
    */
   watchersAt(targetId: number, ns: bigint): Iterable<W> {
     const watchers = new Set(this.watchersOf(targetId));
@@ -148,7 +148,7 @@ export class Targets<W extends Watcher> {
     return watchers;
   }
 
-  /** Forgets who had left before the call before this one. */
+  /** Forgets the watchers that left before the previous call. */
   forgetLeft(): void {
     this.#leftBefore = this.#left;
     if (this.#left.size > 0) this.#left = new Map();
@@ -160,7 +160,7 @@ export class Targets<W extends Watcher> {
     else left.set(watcher, monotonicNs());
   }
 
-  /** @param put - Puts a life where the kernel has none; in place of another one it is put at once. */
+  /** @param put - Puts a new life into the kernel's map; not used to replace another life, which is done at once. */
   #add(identity: FileIdentity, watcher: W, put: (life: Life<W>) => void): void {
     const key = lifeOf(identity);
     const known = this.#lives.get(key);
@@ -193,8 +193,8 @@ export class Targets<W extends Watcher> {
   }
 
   #write(life: Life<W>): void {
-    // An older life of the number no longer has the kernel's entry, or the entry is gone with the newer one:
-    // its watchers wait for the report.
+    // An older life of the same inode number has no entry in the kernel: the newer one took it, and may have
+    // removed it. Its watchers only wait to be told that it is gone.
     if (this.#isInKernel(life)) this.#put(life);
   }
 

@@ -14,11 +14,11 @@ const SOCKET_TYPE = 2 | 0o2000000 | 0o4000;
 const MSG_NOSIGNAL = 0x4000;
 /** How often the service is asked whether it is up: nothing reports that. */
 const UP_POLL_MS = 200;
-/** How often its state is examined where the unit has no watchdog. */
+/** How often the state is checked if the unit has no watchdog. */
 const STATUS_POLL_MS = 10_000;
-/** Until a manager that is busy is tried again. */
+/** Delay before a busy manager is tried again. */
 const BUSY_MS = 50;
-/** The end waits a second for a manager that is busy. */
+/** How often the last report is tried if the manager is busy: for a second. */
 const END_TRIES = 20;
 
 /** The state of the service, asked at each report: it has to be quick. Texts are one line. */
@@ -27,7 +27,7 @@ export interface ServiceState {
   readonly notUp: () => string | undefined;
   /** A problem since the start, or else a remark; undefined without either. */
   readonly remark: () => string | undefined;
-  /** False where only a new process helps. */
+  /** False if only a new process helps. */
   readonly isAlive: () => boolean;
 }
 

@@ -8,12 +8,12 @@ const STDOUT = 1;
 const FILE_MODE = 0o640;
 
 /**
- * From now on, SIGHUP opens the file that stdout goes to now by its name, and puts it in the place of the old one. dup2(2) does that at
- * once: each write(2), also one of another thread, goes whole either to the old file or to the new one, so nothing is lost. If stdout is
- * not a file, SIGHUP ends the process as before.
+ * From now on, SIGHUP opens the file that stdout goes to again, by its present name, and puts it in the place of the old one. dup2(2)
+ * does that at once: each write(2), even one of another thread, goes whole either to the old file or to the new one, so nothing is
+ * lost. If stdout is not a file, SIGHUP ends the process as before.
  *
  * @param failed - Called if the file cannot be opened: output then continues to the old one.
- * @returns to be disposed by the caller; SIGHUP then ends the process again.
+ * @returns an object for the caller to dispose: after that, SIGHUP ends the process again
  */
 export function reopenOnHangup(failed: (path: string, error: unknown) => void): Disposable {
   if (!fstatSync(STDOUT).isFile()) return { [Symbol.dispose]: () => undefined };

@@ -1,8 +1,8 @@
 /**
- * Brings to the disk what was written, many records at a time, without the writer waiting for it.
+ * Syncs written data to the disk, many records at a time, while the writer goes on.
  *
- * The end of the process, however it ends, loses nothing that was written: it is the kernel's. A loss of power, or of
- * the kernel, loses what was written since the last round began: an interval and the time of a round.
+ * However the process ends, it loses nothing that was written: the kernel has it. A loss of power or a crash of the
+ * kernel loses what was written since the last round began: during an interval and the time of a round.
  */
 import { open } from 'node:fs/promises';
 
@@ -13,11 +13,11 @@ export interface GroupSyncOptions {
   readonly directory: string;
   readonly intervalMs: number;
   readonly clock: Clock;
-  /** A sync that failed. The kernel may have dropped the pages; nothing can be done but to say so. */
+  /** A sync that failed. The kernel may have dropped the pages; nothing can be done but report it. */
   readonly failed: (error: NodeJS.ErrnoException) => void;
 }
 
-/** Rounds of fdatasync(2), an interval from each end to the next beginning. The owner disposes it. */
+/** Rounds of fdatasync(2), with an interval between the end of one and the beginning of the next. The owner disposes it. */
 export class GroupSync implements AsyncDisposable {
   readonly #options: GroupSyncOptions;
   #dirty = new Set<Segment>();

@@ -25,11 +25,11 @@ export interface QueueLogOptions {
   readonly observer: LogObserver;
 }
 
-/** A file in which all is read is removed once it is this long: there is no use for many small ones. */
+/** A file whose records are all done is removed once it is this long. A shorter one is used further: many small files help nothing. */
 const RECYCLE_BYTES = 64 * 1024;
 const SEQUENCE_DIGITS = 12;
 const stem = /^([0-9a-f]{32})-(\d{12})$/;
-/** There will be others of this kind, or they pass: no reason to give up a file. */
+/** Errors that pass, or that other files would have too: no reason to set a file aside. */
 const passing: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EACCES', 'EPERM']);
 
 /** The parts of a file's name, or undefined for another file. */
@@ -47,7 +47,7 @@ export class QueueLog {
   readonly #options: QueueLogOptions;
   readonly #headerBytes: number;
   readonly #segments: Segment[] = [];
-  /** The last segment, if this process made it; to those of earlier ones nothing is added. */
+  /** The last segment, if this process made it: nothing is added to segments of earlier processes. */
   #writing: Segment | undefined;
   #nextSequence = 1;
   #sizeBytes = 0;
@@ -78,7 +78,7 @@ export class QueueLog {
     this.#dropFinished();
   }
 
-  /** How much longer the files get by a record of this size, at most. */
+  /** Upper limit of what a record of this size adds to the length of the files. */
   growth(recordBytes: number): number {
     return recordBytes + this.#headerBytes;
   }
@@ -128,9 +128,9 @@ export class QueueLog {
   }
 
   /**
-   * Done with the first `count` of the oldest records, which have to have been read.
+   * Marks the `count` oldest records as done; they must have been read.
    *
-   * @returns false when that could not be written down: another process would read them again.
+   * @returns false when the mark could not be written to the file: another process would read them again.
    */
   pass(count = 1): boolean {
     const first = this.#segments[0];
@@ -180,7 +180,7 @@ export class QueueLog {
       if (lost > 0 || first.damaged) first.setAside();
       else first.remove();
     } catch {
-      // On a disk that takes no changes it stays, and the next process sees by its cursor that it is done with.
+      // On a disk that accepts no changes the file stays; the next process sees by its cursor that its records are done.
     }
   }
 

@@ -18,7 +18,7 @@ import { crc32 } from 'node:zlib';
 
 export const RECORD_HEADER_BYTES = 24;
 export const MAX_ID_BYTES = 128;
-/** Most are about 1 kB. */
+/** Limit of a line. Most lines have about 1 kB. */
 const MAX_LINE_BYTES = 1024 * 1024;
 
 const MARK = Buffer.from([0x00, 0x52, 0x51, 0x01]);
@@ -34,14 +34,14 @@ const MAX_BYTES_PER_UNIT = 3;
 
 export interface StoredRecord {
   readonly id: string;
-  /** Its own copy of the bytes. */
+  /** A copy of the bytes. */
   readonly line: Buffer;
   /** Milliseconds since 1970. */
   readonly acceptedMs: number;
 }
 
 export interface EncodedRecord {
-  /** Used again by the next call. */
+  /** Valid until the next call, which reuses it. */
   readonly buffer: Buffer;
   readonly sizeBytes: number;
 }
@@ -56,7 +56,7 @@ export class RecordEncoder {
     let room = isText ? line.length * MAX_BYTES_PER_UNIT : line.byteLength;
     if (isText && lineAt + room > SCRATCH_BYTES) room = Buffer.byteLength(line);
     if (room > MAX_LINE_BYTES) return undefined;
-    // Longer ones are rare, and pay for a buffer of their own.
+    // Longer records are rare, and get a buffer of their own.
     const buffer = lineAt + room <= SCRATCH_BYTES ? this.#scratch : Buffer.allocUnsafe(lineAt + room);
     let lineBytes: number;
     if (isText) {
@@ -80,7 +80,7 @@ export interface FoundRecord {
   readonly record: StoredRecord;
   /** Where the record begins; beyond the requested position if damaged bytes precede it. */
   readonly at: number;
-  /** Where the next one begins. */
+  /** Where the next record begins. */
   readonly next: number;
 }
 

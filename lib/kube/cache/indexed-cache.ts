@@ -150,7 +150,7 @@ export class IndexedCache<T extends KubeObject> {
     return this.#entries.keys();
   }
 
-  /** All objects, in no particular order, each parsed when it is yielded. Yield to the event loop in between; changes meanwhile may be missed. */
+  /** All objects, in no particular order, each parsed when it is yielded. Let other work run in between; later changes may be missed. */
   *list(): Generator<T, void> {
     for (const [key, { handle }] of this.#entries) {
       // A walk through all objects must not evict objects that others read often.

@@ -61,7 +61,10 @@ export interface LeaderElectionOptions {
 
 /** One period as the leader. */
 export interface Term {
-  /** Whether the term still lasts by the clock. Check it right before an exclusive action: a process that was stopped may go on before its timers run. */
+  /**
+   * Whether the term still lasts by the clock. Check it right before an exclusive action: a process that was stopped may go on before
+   * its timers run.
+   */
   isCurrent(): boolean;
 }
 

@@ -13,7 +13,11 @@ export interface LeaseStore {
   update(lease: Lease, signal: AbortSignal): Promise<Lease>;
 }
 
-/** A Lease of `coordination.k8s.io/v1`. Each write calls `own` for the labels and annotations of its holder. Locks with different names are independent. */
+/**
+ * A Lease of `coordination.k8s.io/v1`. Locks with different names are independent.
+ *
+ * @param own - The holder's labels and annotations, read at each write.
+ */
 export function leaseStore(
   client: KubeClient,
   { namespace, name }: { readonly namespace: string; readonly name: string },

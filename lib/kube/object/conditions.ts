@@ -98,7 +98,7 @@ export function findCondition(
   return conditions?.find((one) => one.type === type);
 }
 
-/** @param generation - If given, the condition must be about this generation or a later one; one without `observedGeneration` counts for all. */
+/** @param generation - The condition must be about this generation or a later one; one without `observedGeneration` counts for all. */
 export function isConditionTrue(
   conditions: readonly Condition[] | undefined,
   type: string,

@@ -172,7 +172,7 @@ function unusable(what: string, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, { what, why });
 }
 
-/** The type, with the scope that an object from the API has: the same kind may be namespaced in one version of a product and not in another. */
+/** The type, with the scope that an object from the API has: a kind may be namespaced in one version of a product and not in another. */
 export function scopedAs<T extends KubeObject>(
   type: ResourceType<T>,
   { metadata: { namespace } }: KubeObject,

@@ -13,7 +13,7 @@ import type { KeylessRequirement } from './verification.ts';
 
 const CODE_SIGNING = '1.3.6.1.5.5.7.3.3';
 
-/** A signature as stored by cosign; what is not among the annotations of its layer is undefined. */
+/** A signature as stored by cosign; values that its layer's annotations lack are undefined. */
 export interface KeylessSignature {
   readonly payload: Uint8Array;
   readonly signature: Uint8Array;
@@ -151,7 +151,7 @@ function certificateOf(pem: string): X509Certificate {
   }
 }
 
-/** In the library's form. */
+/** The signature in the library's form. */
 function bundleOf(
   payload: Uint8Array,
   signature: Uint8Array,
@@ -197,7 +197,7 @@ class Refusal extends Error {}
 
 function checkOf({ code, message }: VerificationError, root: string): string {
   if (code === 'CERTIFICATE_ERROR') {
-    // Signed certificate timestamps; the code is that of the chain too.
+    // SCT: signed certificate timestamps. Failures of the certificate chain have the same code.
     return message.includes('SCT')
       ? `its certificate is not proven to be in a certificate transparency log of the trust root ${root}`
       : `its certificate is not issued by a certificate authority of the trust root ${root}`;

@@ -26,7 +26,7 @@ const MAX_PAYLOAD_BYTES = 64 * 1024;
 const MAX_REASONS = 3;
 
 interface Signature extends KeylessSignature {
-  /** The signer's statements besides the digest. */
+  /** What the signer states in addition to the digest. */
   readonly annotations: Readonly<Record<string, unknown>>;
 }
 
@@ -209,8 +209,8 @@ function signatureReference({
 }
 
 /**
- * The statements of a payload besides the digest; undefined if the payload is for another artifact, as copied
- * signatures are.
+ * What a payload states in addition to the digest; undefined if the payload is for another artifact, from which
+ * the signature was copied.
  */
 function saysOf(payload: Uint8Array, digest: string): Readonly<Record<string, unknown>> | undefined {
   try {

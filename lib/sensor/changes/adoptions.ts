@@ -1,4 +1,4 @@
-/** Trees of directories to be watched, a part in each turn of the event loop: moved ones may be of any size. */
+/** Begins to watch trees of directories, a part in each turn of the event loop: a tree that was moved here may be of any size. */
 import { pathIn } from './authors.ts';
 import type { ByteString } from './change.ts';
 import type { Directories } from './directories.ts';
@@ -25,9 +25,9 @@ export class Adoptions implements Disposable {
   }
 
   /**
-   * Watches these and what is wanted below them, a small tree before it returns.
+   * Watches the directories in `left` and the wanted ones below them; a small tree is done when this returns.
    *
-   * @param top - Names the tree; undefined: these are all that were watched before, to be examined again.
+   * @param top - The top of the tree; undefined: `left` has all directories watched so far, to examine them again.
    */
   add(top: ByteString | undefined, left: ByteString[]): void {
     this.#trees.push({ top, left });
@@ -50,7 +50,7 @@ export class Adoptions implements Disposable {
       directories.watch(path, (names) => {
         for (const name of names) {
           const below = pathIn(path, name);
-          // Directories that are watched already are in the list themselves.
+          // `left` already has all watched directories.
           if (tree.top === undefined && directories.has(below)) continue;
           if (wants(below)) tree.left.push(below);
         }

@@ -15,7 +15,7 @@ export class AuthorLoss {
     this.#lateMs = lateMs;
   }
 
-  /** Records went missing before the last look: any change of this round may be another process's. */
+  /** Whether records were found missing when this round began: any of its changes may be another process's. */
   get inRound(): boolean {
     return this.#inRound;
   }
@@ -39,12 +39,12 @@ export class AuthorLoss {
     return count;
   }
 
-  /** Whether a record that is missing may belong to the events of now. */
+  /** Whether a missing record may belong to the events that come now. */
   get mayConcernNow(): boolean {
     return performance.now() <= this.#lostMs + this.#lateMs;
   }
 
-  /** Whether the record of a change of that time may have been dropped. */
+  /** Whether the record of a change that was added at this time may have been dropped. */
   mayBeDropped(addedMs: number): boolean {
     return addedMs < this.#droppedMs + this.#lateMs;
   }

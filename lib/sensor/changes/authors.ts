@@ -14,7 +14,7 @@ interface Trace {
   readonly atMs: number;
   /** The inotify events that this change may have caused, as `kindBits`. */
   readonly explains: number;
-  /** Which inode had the name, if the call may have removed it. */
+  /** The inode that had the name, if the call may have removed the name. */
   readonly inode?: FileIdentity;
   reported: 'no' | 'with its event' | 'before its event';
 }
@@ -28,7 +28,7 @@ export interface Found {
   readonly atMs: number | undefined;
   /** How many other processes changed it. */
   readonly others: number;
-  /** The known ones of them. */
+  /** Those of `others` that are known. */
   readonly otherAuthors?: readonly ChangeProcess[];
 }
 
@@ -37,7 +37,7 @@ export const NAMES_COME_AND_GO =
   inotifyBits.CREATE | inotifyBits.DELETE | inotifyBits.MOVED_FROM | inotifyBits.MOVED_TO;
 /** Changes that create a name. */
 export const IS_NEW = kindBits.created | kindBits.movedTo;
-/** With more than these, the older generation is dropped early. */
+/** With more traces than this, the older generation is dropped early. */
 const MAX_TRACES = 32_768;
 const NOBODY: Found = { author: undefined, contentAuthor: undefined, atMs: undefined, others: 0 };
 const OF_ATTRIBUTES = kindBits.attributes | kindBits.changed;
@@ -60,7 +60,7 @@ export class Authors {
     return this.#now.traces.size === 0 && this.#before.traces.size === 0;
   }
 
-  /** How often something was dropped before its time. */
+  /** How often traces were dropped early. */
   get drops(): number {
     return this.#drops;
   }
@@ -68,7 +68,7 @@ export class Authors {
   /** Remembers what was seen; `directories` are the paths that lead to its directory. */
   add(seen: SeenChange, directories: readonly ByteString[]): void {
     const { process, atMs } = seen;
-    // Who closes a file need not have written to it.
+    // The process that closes a file need not have written to it.
     if (process === undefined || seen.mask & inotifyBits.CLOSE_WRITE) return;
     const explains = explainedBy(seen);
     const { inode, device, generation } = seen;
@@ -78,7 +78,7 @@ export class Authors {
       if (seen.name !== undefined) {
         this.#put(pathIn(directory, seen.name), { process, atMs, explains, ...removed, reported: 'no' });
       }
-      // An event names what came or went; the directory itself changed by that too.
+      // A name that came or went changed the directory, too.
       if (seen.name === undefined || seen.mask & NAMES_COME_AND_GO) {
         this.#put(directory, { process, atMs, explains: explains | kindBits.changed, reported: 'no' });
       }
@@ -98,11 +98,11 @@ export class Authors {
    * the event.
    *
    * @param events - `kindBits` of the events of this path since the last call.
-   * @param sinceMs - These events are of changes since then.
+   * @param sinceMs - The earliest time that a change with one of these events can have.
    */
   take(path: ByteString, events: number, sinceMs: number): Found {
     const traces = this.#traces(path);
-    // A name that is new by its events may be gone again already: the process that removed it belongs to the event to come.
+    // The events say that the name is new, but it may be gone again: the trace of its removal then belongs to an event yet to come.
     const isToCome = ({ inode, explains }: Trace): boolean =>
       inode !== undefined && (events & IS_NEW) !== 0 && (explains & events) === 0;
     const fresh = traces.filter((trace) => trace.reported === 'no' && !isToCome(trace));
@@ -151,7 +151,7 @@ export class Authors {
    * unclear which of them made which name.
    */
   ofName(inode: FileIdentity, sinceMs: number): Found {
-    // Who made it did not rename it.
+    // The rename or link first: the process that made the inode need not be the one that gave it this name.
     for (const put of ['named', 'made'] as const) {
       const traces = this.#traces(inodeText(put, inode)).filter((trace) => trace.atMs >= sinceMs);
       const last = traces.at(-1);
@@ -197,14 +197,14 @@ export class Authors {
   }
 }
 
-/** An unknown kind may be a change of content. */
+/** Whether a change may have changed more than attributes; one of an unknown kind may have. */
 function isOfContent({ explains }: Trace): boolean {
   return (explains & ~OF_ATTRIBUTES) !== 0;
 }
 
 const ANY_BUT_NEW = kindBits.modified | kindBits.attributes | kindBits.deleted | kindBits.movedFrom;
 
-/** The inotify events that a change may cause. For a new name, the inode is the one seen. */
+/** The inotify events that a change may cause. Without a mask, new names are not among them: {@link Authors.ofName} finds their authors. */
 function explainedBy({ mask, call }: SeenChange): number {
   if (mask !== 0) return kindsOfMask(mask);
   switch (call) {
@@ -223,7 +223,7 @@ export function pathIn(directory: ByteString, name: ByteString): ByteString {
   return directory.endsWith('/') ? directory + name : `${directory}/${name}`;
 }
 
-/** No path begins like this. */
+/** A key for an inode, which cannot be a path: it begins with NUL. */
 function inodeText(put: 'made' | 'named', identity: FileIdentity): string {
   return `\0${put}:${fileKey(identity)}`;
 }

@@ -41,20 +41,20 @@ export type ChangeSensorMode = (typeof changeSensorModes)[number];
 interface ChangeSensorOptions {
   readonly mode: ChangeSensorMode | 'auto';
   readonly onSeen: (seen: SeenChange) => void;
-  /** After each batch of what was seen. */
+  /** Called after each batch of seen changes. */
   readonly onBatchEnd: () => void;
   readonly onProblem: (problem: unknown) => void;
 }
 
 /** Counts since it was opened. */
 export interface ChangeSensorStats {
-  /** Changes in watched directories that the programs met. */
+  /** Changes in watched directories that the programs saw. */
   readonly produced: number;
   /** How many of these were reported. */
   readonly emitted: number;
   /** Events left out, because an equal one was already reported since user space last read everything. */
   readonly folded: number;
-  /** The ring had no room. */
+  /** Records that were lost because the ring was full. */
   readonly lost: number;
 }
 
@@ -142,7 +142,7 @@ export class ChangeSensor implements Disposable {
     return this.#identifier.identify(fd);
   }
 
-  /** Sees changes of this directory and the names in it from here on. @throws {RampartError} `LIMIT` when the map is full. */
+  /** From now on reports changes of this directory and the names in it. @throws {RampartError} `LIMIT` when the map is full. */
   add(identity: FileIdentity, id: number): void {
     const value = new DataView(new ArrayBuffer(directoryAt.sizeBytes));
     value.setUint32(directoryAt.id, id, true);
@@ -153,12 +153,12 @@ export class ChangeSensor implements Disposable {
     try {
       this.#devices.set(deviceBytes(identity.device), deviceBytes(1));
     } catch (error) {
-      // A thousand devices: on the others, who made what has no other change is not known.
+      // The map has room for 1,024 devices. On further ones, the author of a new name is unknown if the file has no other change.
       if (!(error instanceof RampartError) || error.code !== errorCodes.LIMIT) throw error;
     }
   }
 
-  /** @param id - As it was added: the inode number may be another directory's by now, with another id. */
+  /** @param id - The one given to `add`: by now the inode number may belong to another directory, with another id. */
   delete(identity: FileIdentity, id: number): void {
     const key = keyBytes(identity);
     const value = this.#directories.lookup(key);

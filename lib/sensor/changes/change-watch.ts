@@ -1,5 +1,5 @@
 /**
- * Watched directories in, changes of what is in them out, with the process that made them.
+ * Watches directories, and reports the changes in them with the processes that made them.
  *
  * The changes come from inotify, on every kernel. The authors come from eBPF programs, where the kernel
  * accepts them (change-sensor.ts); authors.ts combines the two. docs/sensor.md explains what is seen.
@@ -30,7 +30,7 @@ const MAX_AT_ONCE = 1000;
  */
 const ROTATE_MS = 2500;
 /**
- * An event arrives at most this long after its change was seen, whichever process is kept from running
+ * An event arrives at most this long after its change was seen, even if processes are kept from running
  * meanwhile.
  */
 const EVENT_LATE_MS = ROTATE_MS / 2;
@@ -40,7 +40,7 @@ const EVENT_LATE_MS = ROTATE_MS / 2;
  */
 const EVENT_AFTER_CHANGE_MS = 100;
 const IS_GONE = kindBits.deleted | kindBits.movedFrom;
-/** With one of these, `changed` says nothing more. */
+/** Kinds next to which `changed` adds no information. */
 const SAYS_HOW = IS_NEW | IS_GONE | kindBits.attributes | kindBits.modified;
 
 /** The caller disposes it; it keeps the process alive until then. */
@@ -48,7 +48,7 @@ export class ChangeWatch implements Disposable {
   /** Whether changes have authors. */
   readonly mode: 'sensor' | 'inotify';
   readonly sensorMode: ChangeSensorMode | undefined;
-  /** Why it is not `sensor`; empty if it is. */
+  /** Why the mode is not `sensor`; empty if it is. */
   readonly reason: string;
   readonly #options: ChangeWatchOptions;
   readonly #sensor: ChangeSensor | undefined;
@@ -57,7 +57,7 @@ export class ChangeWatch implements Disposable {
   readonly #authors = new Authors();
   readonly #loss = new AuthorLoss(EVENT_LATE_MS);
   readonly #adoptions: Adoptions;
-  /** Directories whose file system was unmounted: other ones may have come to light. */
+  /** Directories whose file system was unmounted: those that it covered may be visible now. */
   readonly #unmounted = new Set<ByteString>();
   #timer: NodeJS.Timeout | undefined;
   #rotation: NodeJS.Timeout | undefined;
@@ -193,7 +193,7 @@ export class ChangeWatch implements Disposable {
     if (this.#disposed) return;
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    // While much happens, the queue is read by the clock: an event each would be a wake-up each.
+    // Under load the queue is read at intervals: otherwise each event could wake up the loop.
     this.#directories.listening = !this.#busy;
     const waitMs = Math.min(
       this.#busy ? READ_EVERY_MS : Infinity,
@@ -207,7 +207,7 @@ export class ChangeWatch implements Disposable {
 
   #rotate(): void {
     this.#rotation = undefined;
-    // Records from before the last turn are dropped; no pending change can be from then.
+    // This drops the records from before the previous rotation, so it waits while a pending change may be that old.
     this.#drain();
     if (this.#pending.oldestMs < this.#rotatedMs + EVENT_LATE_MS) {
       this.#rotation = setTimeout(() => this.#rotate(), ROTATE_MS / 10);
@@ -226,7 +226,7 @@ export class ChangeWatch implements Disposable {
     const directory = this.#directories.byId(seen.directory);
     if (directory === undefined) return;
     this.#authors.add(seen, directory.paths);
-    // An event will come for it, or has come.
+    // inotify reports this change itself.
     if (seen.mask !== 0) return;
     const bits =
       seen.call === 'content'
@@ -257,7 +257,7 @@ export class ChangeWatch implements Disposable {
       if (mask & inotifyBits.ISDIR && mask & (inotifyBits.DELETE | inotifyBits.MOVED_FROM))
         this.#directories.forgetUnwatched(changed);
       const appeared = mask & (inotifyBits.CREATE | inotifyBits.MOVED_TO) && mask & inotifyBits.ISDIR;
-      // When two are exchanged, the second arrives in its new place before the event that the first left it.
+      // When two directories are exchanged, the second one is at this path before the event that the first has left it.
       const isReplaced = leftItsPath && this.#directories.exists(changed);
       if ((appeared || isReplaced) && this.#wants(changed)) this.#adoptions.add(changed, [changed]);
     }
@@ -302,8 +302,8 @@ export class ChangeWatch implements Disposable {
   }
 
   #reportDue(): void {
-    // The order matters: what a process does from here on is recorded again; what it did before is in the ring, and was
-    // there before its event was in the queue.
+    // The order matters: from here on, what processes do is recorded again. Records of earlier changes are in the ring, where
+    // they were before their events were in the queue.
     this.#sensor?.nextEpoch();
     this.#busy = this.#drain() > 0 || this.#busy;
     this.#sensor?.drain();
@@ -312,8 +312,8 @@ export class ChangeWatch implements Disposable {
     this.#adoptUncovered();
     let dropped = 0;
     const isComplete = !this.#loss.mayConcernNow;
-    // All authors are looked up before the first report: meanwhile more may be read, which belongs to other
-    // events.
+    // All authors are looked up before the first report: during a report more records may be read, which belong to
+    // other events.
     const due = this.#pending.take(performance.now(), MAX_AT_ONCE).map((change) => ({
       change,
       found: this.#authors.take(change.path, isComplete ? change.events : 0, change.sinceMs),
@@ -348,9 +348,9 @@ export class ChangeWatch implements Disposable {
     return author !== undefined;
   }
 
-  /** @param found - By the path alone. */
+  /** @param found - What is known by the path alone. */
   #authorOf({ path, bits, sinceMs }: PendingChange, found: Found): Found {
-    // In the other mode each event brings its name.
+    // In the mode `kprobe`, the record of each event has the name.
     if (this.sensorMode !== 'raw_tracepoint' || !(bits & IS_NEW)) return found;
     if (found.contentAuthor !== undefined && !(bits & IS_GONE)) return found;
     // The lost record may be another process's change of the same inode.
@@ -360,7 +360,7 @@ export class ChangeWatch implements Disposable {
     const named = this.#authors.ofName(identity, sinceMs);
     if (found.author === undefined) return named;
     if (found.contentAuthor === undefined) return { ...found, contentAuthor: named.author };
-    // Who took the name away need not be who gave it again.
+    // The process that removed the name need not be the one that made it again.
     if (named.atMs === undefined || named.atMs <= (found.atMs ?? 0)) return found;
     const isOther = named.author?.pid !== found.author.pid;
     const { otherAuthors = [] } = found;

@@ -55,7 +55,7 @@ export function kindsOfMask(mask: number): number {
   );
 }
 
-/** A process that made a change, as of that moment. All ids are of the first namespaces. */
+/** A process that made a change, as of that moment. All IDs are those of the initial namespaces. */
 export interface ChangeProcess {
   /** Full path of the executable as the process sees it; empty for a kernel thread. */
   readonly executable: string;
@@ -85,7 +85,7 @@ export interface Change {
   readonly path: ByteString;
   /** All that happened since, in the order of {@link changeKinds}. */
   readonly kinds: readonly ChangeKind[];
-  /** Wall clock, ms since 1970: of the last change where the sensor saw it, else of now. */
+  /** Wall clock, ms since 1970: the time of the last change if the sensor saw it, else the time of the report. */
   readonly atMs: number;
   /**
    * A new directory that is watched from here on. Earlier changes in it were not reported: everything below
@@ -102,7 +102,7 @@ export interface Change {
   readonly otherAuthors: readonly ChangeProcess[];
 }
 
-/** Something is missing. */
+/** What is missing. */
 export type ChangeLoss =
   /**
    * The kernel's queue was full, or more changes waited than are kept: any change may be missing. Reported

@@ -62,11 +62,11 @@ export interface WatchedDirectory {
 
 interface DirectoriesOptions {
   readonly root: string;
-  /** Most watches; default half of fs.inotify.max_user_watches. */
+  /** Limit of watches; default half of fs.inotify.max_user_watches. */
   readonly maxWatches: number | undefined;
   readonly sensor: ChangeSensor | undefined;
   readonly onReadable: () => void;
-  /** An event in a directory, or with an empty name of the directory itself. Not for the end of a watch. */
+  /** Called for an event in a directory or, with an empty name, of the directory itself; not for the end of a watch. */
   readonly onEvent: (directory: WatchedDirectory, event: InotifyEvent) => void;
   readonly onOverflow: () => void;
   readonly onProblem: (problem: unknown) => void;
@@ -84,9 +84,9 @@ export class Directories implements Disposable {
   readonly #tree = new PathTree();
   /** Directories that the sensor knows, keyed by id. */
   readonly #byId = new Map<number, WatchedDirectory>();
-  /** No longer watched, but what was seen of them may still come. */
+  /** Directories that are no longer watched, keyed by id: records of changes in them may still come. */
   readonly #gone = new Map<number, WatchedDirectory>();
-  /** Whether a device is an overlay's. Forgotten now and then: a number is given out again. */
+  /** Whether a device is that of an overlay. Forgotten now and then, because device numbers are reused. */
   readonly #overlays = new Map<number, boolean>();
   readonly #unwatched = new PathTree();
   #poll: Poll | undefined;
@@ -131,7 +131,7 @@ export class Directories implements Disposable {
     return this.#byPath.keys();
   }
 
-  /** The directory of that number, also for some time after its watch ended. */
+  /** The directory with this id, even for some time after its watch ended. */
   byId(id: number): WatchedDirectory | undefined {
     return this.#byId.get(id) ?? this.#gone.get(id);
   }
@@ -174,7 +174,7 @@ export class Directories implements Disposable {
     let watched = this.#byWd.get(wd);
     if (watched === undefined) {
       const id = this.#nextId++;
-      // An array that grows later has room for many.
+      // `[path]` takes little memory; an array that `push` enlarges has room for many.
       watched = { id, wd, paths: [path], identity: this.#addToSensor(fd, id) };
       this.#byWd.set(wd, watched);
       if (watched.identity !== undefined) this.#byId.set(id, watched);
@@ -234,12 +234,12 @@ export class Directories implements Disposable {
     return true;
   }
 
-  /** Ends the watches of a path and of all below it: it leads elsewhere now. */
+  /** Ends the watches of a path and of all below it: what was there has moved. */
   unwatchBelow(path: ByteString): void {
     for (const one of this.#tree.below(path)) this.unwatch(one);
   }
 
-  /** A directory that could not be watched left its path, with all that is in it. */
+  /** Call it when a directory has left its path: forgets it, and all below it, among those that could not be watched. */
   forgetUnwatched(path: ByteString): void {
     for (const one of this.#unwatched.below(path)) this.#unwatched.delete(one);
   }
@@ -249,7 +249,7 @@ export class Directories implements Disposable {
     this.#tree.delete(path);
   }
 
-  /** Whether the path leads to a directory now. */
+  /** Whether the path is that of a directory now. */
   exists(path: ByteString): boolean {
     const number = tryOpenBelow(this.#root, path, 'directory');
     if (number < 0) return false;
@@ -276,7 +276,7 @@ export class Directories implements Disposable {
     return isOverlay ? undefined : identity;
   }
 
-  /** Whether `onReadable` is called; reading now and then without is cheaper while much happens. */
+  /** Whether `onReadable` is called. Under load it is cheaper to read at intervals without it. */
   set listening(listen: boolean) {
     if (listen === (this.#poll !== undefined)) return;
     if (listen) {
@@ -348,12 +348,12 @@ export function tryOpenBelow(root: Fd, path: ByteString, type: 'directory' | 'an
   });
 }
 
-/** For openat2: NUL-terminated. */
+/** A path for openat2(2): NUL-terminated. */
 function pathBytes(path: ByteString): Uint8Array {
   return Buffer.from(`${path}\0`, 'latin1');
 }
 
-/** Through the descriptor, so that it is the directory that is watched, wherever it may be by now. */
+/** Lists through the descriptor: so it is the directory that is watched, wherever it may have moved. */
 export function subdirectories(fd: Fd): ByteString[] {
   try {
     return readdirSync(`/proc/self/fd/${fd.number}`, { encoding: 'latin1', withFileTypes: true })

@@ -5,14 +5,14 @@ export const defaultSettleMs = 50;
 export const defaultPaceMs = 500;
 
 export interface ChangeWatchOptions {
-  /** Paths are below it, links of directories on the way included. It is held open. Default `/`. */
+  /** All paths, and the symbolic links on the way, are resolved below it. It is held open. Default `/`. */
   readonly root?: string;
   /**
    * `auto`, the default: the sensor in the best mode that the kernel accepts, else `inotify`, which reports
    * no authors.
    */
   readonly mode?: ChangeSensorMode | 'auto' | 'inotify';
-  /** Whether a directory that appears below a watched one is watched, and those in it. Default: none is. */
+  /** Whether to watch a directory that appears in a watched one; then called for those in it, too. Default: none is watched. */
   readonly wants?: (path: ByteString) => boolean;
   /** Called for one path, some time after it changed. Its errors go to `onProblem`. */
   readonly onChange: (change: Change) => void;
@@ -20,15 +20,15 @@ export interface ChangeWatchOptions {
   readonly onBatchEnd?: () => void;
   readonly onLost: (loss: ChangeLoss) => void;
   readonly onProblem: (problem: unknown) => void;
-  /** From the first change of a path until its report; default {@link defaultSettleMs}. */
+  /** Time from the first change of a path until its report; default {@link defaultSettleMs}. */
   readonly settleMs?: number;
-  /** At least between two tellings of the same path; default {@link defaultPaceMs}. */
+  /** Least time between two reports of the same path; default {@link defaultPaceMs}. */
   readonly paceMs?: number;
-  /** Most directories; default half of fs.inotify.max_user_watches. */
+  /** Limit of directories; default half of fs.inotify.max_user_watches. */
   readonly maxDirectories?: number | undefined;
 }
 
-/** Counts since the watch was opened, and what there is now. */
+/** Counts since the watch was opened, and its current state. */
 export interface ChangeWatchStats {
   readonly directories: number;
   /** Directories that should be watched, but for which no watch was left. */
@@ -40,7 +40,7 @@ export interface ChangeWatchStats {
   /** How often the kernel dropped events; each time was reported as a loss. */
   readonly overflows: number;
   readonly reported: number;
-  /** How many of these were made by this process itself. */
+  /** How many of the reported changes this process made itself. */
   readonly own: number;
   /** Entries kept in memory: paths, and who changed them. 0 some seconds after the last change. */
   readonly kept: number;

@@ -1,9 +1,9 @@
-/** Paths by what they are below of: asking for those below one costs no more than there are. Pure. */
+/** A set of paths. Finding those below a directory costs no more than their number. Pure. */
 import type { ByteString } from './change.ts';
 
 export class PathTree {
   readonly #paths = new Set<ByteString>();
-  /** For each directory with such a path below it, at any depth: the next directories on the way. */
+  /** For each directory that has a path of the set below it, at any depth: its children on the way there. */
   readonly #children = new Map<ByteString, Set<ByteString>>();
 
   get size(): number {

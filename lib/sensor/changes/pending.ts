@@ -5,21 +5,21 @@ import type { ByteString } from './change.ts';
 
 export interface PendingChange {
   readonly path: ByteString;
-  /** `kindBits` of all that happened. */
+  /** All kinds of changes since the last report, as `kindBits`. */
   readonly bits: number;
   /** The kinds among them that came with events. */
   readonly events: number;
   readonly below: boolean;
-  /** When the first of it was added. */
+  /** When the first change was added. */
   readonly addedMs: number;
-  /** From the first change, see {@link PendingChanges.add}. */
+  /** The one of the first change, see {@link PendingChanges.add}. */
   readonly sinceMs: number;
 }
 
-/** How it is known: by an event, by a record of the sensor, or as a directory with all that is below. */
+/** How a change is known: by an event, by a record of the sensor, or as a new directory with all that is below it. */
 type ChangeSource = 'event' | 'record' | 'below';
 
-/** Takes some 10 MB. Beyond it, the changed paths are unknown; only the fact that something changed is reported. */
+/** Limit of waiting paths, some 10 MB. Beyond it, the changed paths are unknown; only the fact that something changed is reported. */
 const maxPending = 32_768;
 
 interface Waiting {
@@ -43,9 +43,9 @@ export class PendingChanges {
   #isFull = false;
 
   /**
-   * @param settleMs - From the first change of a path until its report.
-   * @param paceMs - At least between two reports of a path.
-   * @param max - Paths that may wait. After more reports than this in a while, earlier paths are not paced.
+   * @param settleMs - Time from the first change of a path until its report.
+   * @param paceMs - Least time between two reports of a path.
+   * @param max - Limit of waiting paths. After more reports than this, the paths reported earlier are no longer paced.
    */
   constructor(settleMs: number, paceMs: number, max = maxPending) {
     [this.#settleMs, this.#paceMs, this.#max] = [settleMs, paceMs, max];
@@ -55,12 +55,12 @@ export class PendingChanges {
     return this.#waiting.size;
   }
 
-  /** When the next is due; Infinity when nothing waits. */
+  /** When the next report is due; Infinity if nothing waits. */
   get nextDueMs(): number {
     return this.#nextDueMs;
   }
 
-  /** When the first was added of those that wait; Infinity when nothing waits. */
+  /** When the oldest waiting change was added; Infinity if nothing waits. */
   get oldestMs(): number {
     // A Map iterates in the order of insertion.
     for (const { addedMs } of this.#waiting.values()) return addedMs;
@@ -72,7 +72,7 @@ export class PendingChanges {
     return this.#waiting.size + this.#reported.size + this.#reportedBefore.size;
   }
 
-  /** Since this was asked last there was no room for a path. */
+  /** Whether, since the last call, there was no room for a path. */
   takeOverflow(): boolean {
     const isFull = this.#isFull;
     this.#isFull = false;
@@ -83,7 +83,7 @@ export class PendingChanges {
     return this.kept === 0;
   }
 
-  /** @param sinceMs - Wall clock: what is added now did not happen before. */
+  /** @param sinceMs - Wall clock: the change happened at this time or later. */
   add(path: ByteString, bits: number, nowMs: number, sinceMs: number, source: ChangeSource): void {
     const events = source === 'event' ? bits : 0;
     const below = source === 'below';
@@ -105,7 +105,7 @@ export class PendingChanges {
     this.#nextDueMs = Math.min(this.#nextDueMs, dueMs);
   }
 
-  /** Takes out what is due, at most `max`. */
+  /** Removes and returns the changes that are due, at most `max`. */
   take(nowMs: number, max: number): PendingChange[] {
     const taken: PendingChange[] = [];
     this.#nextDueMs = Infinity;

@@ -14,13 +14,13 @@ import {
   type ChangeCall,
 } from './layout.ts';
 
-/** A process is sent again each time everything was read, so few texts come twice. */
+/** How many different texts are remembered. Each process is sent once between two reports, so few texts come twice. */
 const REMEMBERED_TEXTS = 16;
 
 export interface SeenChange {
   /** Undefined when its record was lost. */
   readonly process: ChangeProcess | undefined;
-  /** Number of the watched directory. */
+  /** Id of the watched directory. */
   readonly directory: number;
   /** The name in the directory; undefined: the directory itself. */
   readonly name: ByteString | undefined;
@@ -28,18 +28,18 @@ export interface SeenChange {
   readonly inode: bigint;
   readonly device: number;
   readonly generation: number;
-  /** Mask of the inotify event; 0: the inode was seen to change, and only `call` may say how. */
+  /** Mask of the inotify event; 0: the inode was seen to change without an event, and only `call` may say how. */
   readonly mask: number;
   readonly call: ChangeCall;
-  /** The inode was put into the directory under whatever name: `made`: it is new; `named`: it was renamed or linked. */
+  /** How the inode got a name in the directory, whichever that is: `made`: it is new; `named`: it was renamed or linked. */
   readonly put: 'made' | 'named' | undefined;
   /** Wall clock, ms since 1970. */
   readonly atMs: number;
 }
 
 /**
- * Keeps the processes from records, for two generations: a change refers to its process by a number, which
- * the kernel assigns again after each {@link ChangeRecords.forget} before the last.
+ * Keeps the processes from records, for two generations: a change names its process by PID and a number of its
+ * facts, whose record may have come before the last call of {@link ChangeRecords.forget}.
  */
 export class ChangeRecords {
   readonly #clock: WallClock;

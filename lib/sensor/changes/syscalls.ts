@@ -1,8 +1,8 @@
 /**
  * Which system calls change files, and how: the tables that the programs of changes.bpf.c have in .rodata.
  *
- * Two uses: what a change without an inotify event was, and, before kernel 6.13, whether an inode that becomes dirty was
- * changed at all. For that sendfile and splice are not in it: the file they read from becomes dirty too.
+ * They tell what a change without an inotify event was and, before kernel 6.13, whether an inode that becomes dirty was
+ * changed at all. For the latter, sendfile and splice are left out: the file that they read from becomes dirty, too.
  *
  * Numbers: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl, include/uapi/asm-generic/unistd.h (arm64),
  * arch/arm/tools/syscall.tbl (32-bit tasks on arm64).
@@ -13,9 +13,9 @@ import { changeCalls, type ChangeCall } from './layout.ts';
 type Table = Readonly<Record<Exclude<ChangeCall, 'unknown'>, readonly number[]>>;
 
 /**
- * content: write and its kin, truncate, ftruncate, fallocate.
- * names: open, creat, openat, openat2, link, unlink, rename, mkdir, rmdir, symlink, mknod and their *at.
- * attributes: chmod, chown, utime and their kin, setxattr, removexattr, ioctl (chattr).
+ * content: write and its variants, truncate, ftruncate, fallocate.
+ * names: open, creat, openat, openat2, link, unlink, rename, mkdir, rmdir, symlink, mknod and their *at variants.
+ * attributes: chmod, chown, utime and their variants, setxattr, removexattr, ioctl (chattr).
  */
 const tables = {
   x64: {

@@ -1,4 +1,4 @@
-/** The symbolic links of followed directories: each leads to a file wherever that is in the root. */
+/** The symbolic links of followed directories: each may lead to a file anywhere in the root. */
 import { constants as fsConstants } from 'node:fs';
 
 import type { DirectoryLink, DirectoryNode } from './directory-tree.ts';
@@ -12,13 +12,13 @@ interface FollowedLink {
 }
 
 interface DirectoryLinksOptions extends Pick<PathTrackerOptions, 'identify' | 'onProblem'> {
-  /** Called when links have another target, once their trees know it; not for what {@link DirectoryLinks.follow} finds. */
+  /** Called after links got another target and their trees were updated; not for the targets that {@link DirectoryLinks.follow} finds. */
   readonly onChange: (nodes: readonly DirectoryNode[]) => void;
 }
 
 export class DirectoryLinks implements Disposable {
   readonly #tracker: PathTracker;
-  /** Two trees may have the same link. */
+  /** Keyed by root and path. Several trees may have the same link. */
   readonly #followed = new Map<string, Set<FollowedLink>>();
 
   /** @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached. */
@@ -38,7 +38,7 @@ export class DirectoryLinks implements Disposable {
     return this.#tracker.stats.overflows;
   }
 
-  /** Follows a link from now on, and gives its tree what it leads to. */
+  /** Follows a link from now on, and puts the file that it leads to into its tree. */
   follow(root: string, followed: FollowedLink): void {
     const { path } = followed.link;
     const key = keyOf(root, path);

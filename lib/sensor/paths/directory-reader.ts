@@ -1,6 +1,7 @@
 /**
- * Looks up what is in followed directories: all their names, a slice at a time, and single names that something happened to.
- * A directory is resolved inside its root at each look (resolve.ts) and must be the one under watch, so that nothing is taken for what it is not.
+ * Looks up the files in followed directories: all their names, a slice at a time, and single names that events are about.
+ * At each look-up the directory is resolved inside its root (resolve.ts) and must be the watched one: another one may have taken its
+ * path.
  */
 import { constants as fsConstants, opendirSync } from 'node:fs';
 
@@ -23,9 +24,9 @@ interface DirectoryReaderOptions {
   readonly links: DirectoryLinks;
   /** A root for the caller to dispose, or why it cannot be opened. */
   readonly openRoot: (root: string) => Fd | SystemCallError;
-  /** Undefined when it is followed no more. */
+  /** The tracked directory that a node belongs to; undefined if it is no longer followed. */
   readonly trackedOf: (node: DirectoryNode) => Tracked | undefined;
-  /** The state of the directory may have to be reported. */
+  /** Called after look-ups: the state of the directory may have changed. */
   readonly onLooked: (tracked: Tracked) => void;
   /** The kernel's queue was full: any event may be missing. */
   readonly onOverflow: () => void;
@@ -36,9 +37,9 @@ interface DirectoryReaderOptions {
 export class DirectoryReader implements Disposable {
   readonly #options: DirectoryReaderOptions;
   readonly #toRead: SlicedWork<DirectoryNode>;
-  /** Names that something happened to; true: a directory was moved there. */
+  /** The names that events are about; true: a directory was moved there. */
   readonly #touched = new Map<DirectoryNode, Map<string, boolean>>();
-  /** Opened for the running call. */
+  /** The roots that are open until the end of the current call. */
   readonly #roots = new Map<string, Fd | SystemCallError>();
 
   constructor(options: DirectoryReaderOptions) {
@@ -64,7 +65,7 @@ export class DirectoryReader implements Disposable {
     this.#toRead.add(node);
   }
 
-  /** Ends that, and its watch. */
+  /** Stops following a directory, and ends its watch. */
   forget(node: DirectoryNode): void {
     this.#toRead.delete(node);
     this.#isRead(node);
@@ -101,7 +102,7 @@ export class DirectoryReader implements Disposable {
     return number < 0 ? undefined : new Fd(number);
   }
 
-  /** At the end of a call: roots are opened again in the next one, see TrackedRoot. */
+  /** Call it at the end of a call: the next one opens the roots again, see TrackedRoot. */
   closeRoots(): void {
     for (const root of this.#roots.values()) if (root instanceof Fd) root[Symbol.dispose]();
     this.#roots.clear();
@@ -126,7 +127,7 @@ export class DirectoryReader implements Disposable {
     });
   }
 
-  /** The directory of a node, where it still is the one under watch; the caller disposes it. */
+  /** The directory of a node, if it still is the one under watch; the caller disposes it. */
   #open(tracked: Tracked, node: DirectoryNode): Fd | undefined {
     const { path } = node;
     const number = this.#openPath(tracked, path, node.parent === undefined ? 0 : openFlags.NOFOLLOW);
@@ -140,7 +141,7 @@ export class DirectoryReader implements Disposable {
     return undefined;
   }
 
-  /** Reads a directory: all its names are looked up, and what else it had is gone. A step is a name. */
+  /** Reads a directory: looks up all its names, and removes entries whose names are gone. Each name is a step. */
   *#reading(tracked: Tracked, node: DirectoryNode): Generator<void> {
     const { tree } = tracked;
     const { onLooked, onFailed } = this.#options;
@@ -155,7 +156,7 @@ export class DirectoryReader implements Disposable {
       using names = opendirSync(`/proc/self/fd/${directory.number}`, { encoding: 'latin1', bufferSize: 256 });
       for (let entry = names.readSync(); entry !== null; entry = names.readSync()) {
         const { name } = entry;
-        // A file without room need not be opened to be counted.
+        // There is no room for the file: it is counted without being opened.
         if (tree.isFull && entry.isFile() && !node.entries.has(name)) tree.countFile(node, 1);
         else this.#look(tracked, node, directory, name, false);
         if (node.entries.has(name)) seen.add(name);
@@ -242,7 +243,7 @@ export class DirectoryReader implements Disposable {
       return;
     }
     const child = new DirectoryNode(tree, { parent: node, name }, wd, identity);
-    // Before the replaced one drops its watches, some of which may be the same.
+    // Registered before the replaced directory drops its watches, some of which may be the same.
     this.register(child);
     tree.putDirectory(node, name, child);
   }
@@ -274,7 +275,7 @@ export class DirectoryReader implements Disposable {
   }
 }
 
-/** As the kernel takes it. */
+/** The bytes of a byte string, NUL-terminated for the kernel. */
 function bytesOf(byteString: string): Uint8Array {
   return Buffer.from(`${byteString}\0`, 'latin1');
 }

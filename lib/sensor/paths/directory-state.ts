@@ -4,7 +4,7 @@ import { type FileIdentity, sameFile } from '../access.ts';
 import type { DirectoryChanges, DirectoryFile, DirectoryNode, Unwatched } from './directory-tree.ts';
 import type { Identify, PathState, TrackedPath } from './path-state.ts';
 
-/** Files of one directory, unless a caller wants fewer. */
+/** Default limit of files of one directory. */
 export const MAX_FILES = 65_536;
 
 export type DirectoryState = Exclude<PathState, { kind: 'file' }> | WatchedDirectoryState;
@@ -22,9 +22,9 @@ export interface TrackedDirectoryOptions extends TrackedPath {
   readonly recursive: boolean;
   /** Default: {@link MAX_FILES}. */
   readonly maxFiles?: number;
-  /** Files and directories that came and went. Watch what comes before what goes is dropped: a file may be in both. Must not throw. */
+  /** Called with what was added and removed. Watch added files before you drop removed ones: a file may be in both. Must not throw. */
   readonly onFiles: (changes: DirectoryChanges) => void;
-  /** The state has changed. Counts alone are reported at most every 10 s. Must not throw. */
+  /** Called when the state has changed; if only counts have, at most every 10 s. Must not throw. */
   readonly onState: (state: DirectoryState) => void;
 }
 
@@ -33,7 +33,7 @@ export interface DirectoryTrackerOptions {
   readonly identify: Identify;
   /** See PathTrackerOptions; also reports directories without a watch, once until there is one. */
   readonly onProblem: (problem: RampartError) => void;
-  /** Directories at most, of all that are tracked. Default: a quarter of fs.inotify.max_user_watches. */
+  /** Limit of directories, over all that are tracked. Default: a quarter of fs.inotify.max_user_watches. */
   readonly maxDirectories?: number;
 }
 
@@ -46,7 +46,7 @@ export interface TrackedDirectory extends Disposable {
   directories(): Iterable<DirectoryNode>;
 }
 
-/** The files of a directory, which come and go. */
+/** The changing set of files of a directory. */
 export interface DirectoryFiles {
   /** The files that exist now. */
   files(): Iterable<DirectoryFile>;
@@ -64,7 +64,7 @@ export function sameDirectoryState(a: DirectoryState, b: DirectoryState): boolea
   return sameButCounts(a, b) && before.files === now.files && before.directories === now.directories;
 }
 
-/** Whether it was already reported that some files are not watched, and that still holds. */
+/** Whether two states differ at most in how much is not watched, and something is not watched in both. */
 export function onlyCountsDiffer(a: DirectoryState, b: DirectoryState): boolean {
   if (a.kind !== 'directory' || b.kind !== 'directory' || !sameButCounts(a, b)) return false;
   return [a, b].every(({ unwatched: { files, directories } }) => files + directories > 0);

@@ -48,7 +48,7 @@ export class DirectoryTracker implements Disposable {
   readonly #retries: Retries<DirectoryNode | Tracked>;
   readonly #mounted: Burst<string>;
   #next: NodeJS.Immediate | undefined;
-  /** Time since the last report of counts. */
+  /** Runs after a report of counts, until they may be reported again. */
   #counts: NodeJS.Timeout | undefined;
   #depth = 0;
   #disposed = false;
@@ -180,7 +180,7 @@ export class DirectoryTracker implements Disposable {
         wd === undefined
           ? undefined
           : new DirectoryNode(tree, { name: toByteString(options.path) }, wd, now.identity);
-      // Before the replaced one drops its watches, some of which may be the same.
+      // Registered before the replaced directory drops its watches, some of which may be the same.
       if (top !== undefined) this.#reader.register(top);
       tree.setTop(top);
     });
@@ -245,7 +245,7 @@ export class DirectoryTracker implements Disposable {
       this.#unsettled.delete(tracked);
       const { tree, options } = tracked;
       const changes = tree.takeChanges();
-      // There is room now for some unwatched ones.
+      // There is room now for some files that were not watched.
       if (changes.removed.length > 0 && tree.unwatched.files > 0) {
         for (const node of tree.nodes()) if (node.unwatchedFiles > 0) this.#retries.add(node);
       }

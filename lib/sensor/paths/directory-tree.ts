@@ -11,7 +11,7 @@ interface Place {
   readonly name: string;
 }
 
-/** A file as long as a name below the directory leads to it. Several names may: it is one file. */
+/** A file that has a name below the directory. With several names it is still one file. */
 export class DirectoryFile {
   readonly identity: FileIdentity;
   /** The earliest found of the names that still exist. */
@@ -68,18 +68,18 @@ export type DirectoryEntry = DirectoryFile | DirectoryLink | DirectoryNode;
 export class DirectoryNode {
   readonly tree: DirectoryTree;
   parent: DirectoryNode | undefined;
-  /** In its parent, a byte string; of the topmost its whole path. */
+  /** Its name in the parent, a byte string; for the topmost directory its whole path. */
   name: string;
   readonly identity: FileIdentity;
   /** The watch descriptor. */
   readonly wd: number;
   readonly entries = new Map<string, DirectoryEntry>();
-  /** Files in it that are not watched, and directories in it of which nothing is: as of the last reading. */
+  /** How many files in this directory are not watched, and how many directories in it are not, as of the last reading. */
   unwatchedFiles = 0;
   unwatchedDirectories = 0;
   /** Whether it was read once. */
   isRead = false;
-  /** While it is read: the names of entries that were seen. */
+  /** While the directory is read: the names of entries that were seen so far. */
   seen: Set<string> | undefined;
 
   constructor(
@@ -95,7 +95,7 @@ export class DirectoryNode {
     this.identity = identity;
   }
 
-  /** The path of the file of an access that {@link Sensor.expectFilesIn} of this directory led to, as a process of the root writes it. */
+  /** The path, as seen from the root, of a file in this directory that an access due to {@link Sensor.expectFilesIn} was to. */
   pathOf({ from, to }: Pick<Access, 'from' | 'to'>): string {
     const { path } = this;
     const name = from === '' ? to : from;
@@ -116,7 +116,7 @@ function pathIn(node: DirectoryNode, name: string): string {
 /** The part of a tree that is not watched. */
 export interface Unwatched {
   readonly files: number;
-  /** Directories of which, with all that is below them, nothing is known. */
+  /** Directories whose content, at any depth, is unknown. */
   readonly directories: number;
 }
 
@@ -167,7 +167,7 @@ export class DirectoryTree {
     return { files: this.#unwatchedFiles, directories: this.#unwatchedDirectories };
   }
 
-  /** Sets the content below `top`, which is empty at first. */
+  /** Sets the topmost directory, without entries at first. */
   setTop(top: DirectoryNode | undefined): void {
     if (this.#top !== undefined) this.#forget(this.#top);
     this.#top = top;
@@ -178,7 +178,7 @@ export class DirectoryTree {
   putFile(node: DirectoryNode, name: string, identity: FileIdentity): boolean {
     const before = node.entries.get(name);
     if (before instanceof DirectoryFile && sameFile(before.identity, identity)) return true;
-    // Reported together: if the limit is reached, the new one takes the place of the old one.
+    // The old file is removed first: if the limit is reached, the new one takes its place. Both are reported together.
     this.remove(node, name);
     const file = this.#hold(identity, { node, name });
     if (file === undefined) {
@@ -195,7 +195,7 @@ export class DirectoryTree {
     this.remove(node, name);
     const path = pathIn(node, name);
     const text = fromByteString(path);
-    // A path tracker takes a text.
+    // A path tracker needs a text, so a path with invalid UTF-8 cannot be followed.
     const isText = Buffer.from(text, 'utf8').toString('latin1') === path;
     if (!isText || this.#links >= MAX_LINKS) {
       this.countFile(node, 1);
@@ -240,7 +240,7 @@ export class DirectoryTree {
     this.#dropLinks(child);
   }
 
-  /** Links were followed by their paths. */
+  /** Drops the links below a moved directory: they are followed by their paths, which have changed. */
   #dropLinks(node: DirectoryNode): void {
     for (const [name, entry] of node.entries) {
       if (entry instanceof DirectoryLink) this.remove(node, name);
@@ -248,7 +248,7 @@ export class DirectoryTree {
     }
   }
 
-  /** The name is gone, or no longer watched. */
+  /** Removes a name that is gone or no longer watched. */
   remove(node: DirectoryNode, name: string): void {
     const entry = node.entries.get(name);
     if (entry === undefined) return;

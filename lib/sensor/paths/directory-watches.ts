@@ -16,7 +16,7 @@ const DIRECTORY_CAME = inotifyBits.MOVED_TO | inotifyBits.ISDIR;
 
 interface TreeWatchesOptions {
   readonly maxDirectories: number | undefined;
-  /** Something happened: read it by {@link TreeWatches.drain}. */
+  /** Called when there are events: read them by {@link TreeWatches.drain}. */
   readonly onReadable: () => void;
   readonly onProblem: (problem: RampartError) => void;
 }
@@ -98,7 +98,7 @@ export class TreeWatches implements Disposable {
     this.#options.onProblem(problem);
   }
 
-  /** The next time the limit is reached, it is reported again. */
+  /** Call it when nothing waits for a retry: the next time the limit is reached, it is reported again. */
   allIsWell(): void {
     this.#limitReported = false;
   }

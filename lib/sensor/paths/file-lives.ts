@@ -21,19 +21,19 @@ interface FileLivesOptions<H extends object> {
   /** A file that `holder` holds, or held a moment ago, is deleted. Never called within a call of this class. */
   readonly onEnd: (holder: H, file: FileIdentity) => void;
   /**
-   * Files whose end will not be reported, because the inotify watches are used up. Once until there is room
-   * again.
+   * Called when the end of files will not be reported, because the inotify watches are used up; once until there
+   * is room again.
    */
   readonly onProblem: (problem: RampartError) => void;
-  /** Watches at most. Default: half of what this user may have; what follows paths needs the others. */
+  /** Limit of watches. Default: half of what this user may have; the other half is for following paths. */
   readonly budget?: number;
 }
 
 interface Life<H extends object> {
   readonly identity: FileIdentity;
-  /** A set only if there are several: usually there is one. */
+  /** A set only if there are several holders: usually there is one. */
   holders: H | Set<H> | undefined;
-  /** Undefined when it has ended, or when no watch could be had. */
+  /** The watch descriptor; undefined if the file has ended, or no watch was left. */
   wd: number | undefined;
 }
 
@@ -91,7 +91,7 @@ export class FileLives<H extends object> implements Disposable {
     try {
       const wd = inotifyAddWatch(this.#inotify, { number: fd }, inotifyBits.DELETE_SELF, `file ${key}`);
       const other = this.#byWd.get(wd);
-      // The same inode by another identity: it has that one no more.
+      // The watch of this inode was for another identity, which the inode no longer has.
       if (other !== undefined) this.#end(other);
       life.wd = wd;
       this.#byWd.set(wd, life);

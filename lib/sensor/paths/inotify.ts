@@ -1,5 +1,5 @@
 /**
- * Who wants to know about which name in which directory, over one inotify instance.
+ * Listeners for names in directories, over one inotify instance.
  *
  * Names are "byte strings": one character per byte (latin1), because a file name is bytes and need
  * not be UTF-8. {@link toByteString} makes one from a path.
@@ -97,7 +97,7 @@ export function decodeInotify(bytes: Uint8Array): InotifyEvent[] {
   return events;
 }
 
-/** Called as soon as something happened; what happened is for the listener to look up. */
+/** Called as soon as something has happened to a name; the listener looks up what. */
 export interface Listener {
   touch(): void;
 }
@@ -115,7 +115,7 @@ export interface Interest {
 
 const REPORT_PACE_MS = 60_000;
 
-/** How often the kernel's queue of events was full, which loses no more than time: all is looked up again. */
+/** How often the kernel's queue of events was full, which costs only time: everything is looked up again. */
 export class QueueOverflows {
   count = 0;
   #reportedMs = -Infinity;

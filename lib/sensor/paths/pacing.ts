@@ -1,7 +1,7 @@
 /** When to repeat work that no event triggers: retries, and work that comes in bursts. */
 import { Backoff } from '../../time/backoff.ts';
 
-/** Things to try again, at a growing pace; one is taken out when tried, and put in again when it fails. */
+/** Things to try again, after growing delays. Delete a thing when it is tried, and add it again if it fails. */
 export class Retries<T> implements Disposable {
   readonly #things = new Set<T>();
   readonly #again: (things: readonly T[]) => void;
@@ -25,7 +25,7 @@ export class Retries<T> implements Disposable {
     this.#things.delete(thing);
   }
 
-  /** Call when a round of trying is over: sets the timer for the next, or the pace back to the first. */
+  /** Call it after a round of tries: schedules the next round or, if nothing is left, resets the delay to the first. */
   settle(): void {
     if (this.#timer !== undefined) return;
     if (this.#things.size === 0) {
@@ -44,7 +44,7 @@ export class Retries<T> implements Disposable {
   }
 }
 
-/** The share of time that bursts may take: after work of 10 ms comes a pause of 40 ms. */
+/** How much longer than the work of a burst the pause after it is: after work of 10 ms, 40 ms. */
 const REST_PER_WORK = 4;
 
 /**
@@ -66,7 +66,7 @@ export class Burst<K> implements Disposable {
 
   add(key: K): void {
     this.#keys.add(key);
-    // While the work runs, its end sets the timer.
+    // If the work is running, its end sets the timer.
     if (this.#timer !== undefined || this.#startedMs !== undefined) return;
     const waitMs = this.#notBeforeMs - performance.now();
     if (waitMs <= 0) this.#flush();

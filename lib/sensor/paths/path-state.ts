@@ -34,7 +34,7 @@ export interface PathTrackerOptions {
   readonly identify: Identify;
   /**
    * Called with the first state of a path (`before` is undefined), before `add` returns, and then
-   * each time the state is another one. It may call the tracker; it must not throw.
+   * each time the state changes. It may call the tracker; it must not throw.
    */
   readonly onChange: (path: TrackedPath, now: PathState, before: PathState | undefined) => void;
   /**
@@ -113,7 +113,7 @@ export function readErrno(path: TrackedPath, number: number, missing: string, tr
   };
 }
 
-/** The state of a path that leads through `link`, procfs' link to whichever process follows it. */
+/** The state of a path that leads through `link`, a link of procfs that leads each process to its own directory. */
 export function readOwnOfEach(path: TrackedPath, link: string): Reading {
   const error = new RampartError(errorCodes.INPUT, {
     what: `cannot follow ${path.path}`,
@@ -131,7 +131,7 @@ export function cannotTrack({ path, root }: TrackedPath, code: ErrorCode, why: s
   });
 }
 
-/** Where the words of the errno do not say what it is here. */
+/** What to add for an errno whose own text does not explain the problem. */
 const advice: ReadonlyMap<number, string> = new Map([
   [
     constants.errno.ELOOP,

@@ -212,7 +212,7 @@ export class PathTracker implements Disposable {
     return root;
   }
 
-  /** Runs `action` with the roots it opens kept open until its end: many {@link PathTracker.add} are quicker so. */
+  /** Runs `action` with the roots it opens kept open until its end: many calls of {@link PathTracker.add} are faster this way. */
   together<T>(action: () => T): T {
     this.#depth += 1;
     try {
@@ -227,7 +227,7 @@ export class PathTracker implements Disposable {
     }
   }
 
-  /** Resolves what was touched, one slice of it. */
+  /** Resolves one slice of the paths that events have touched. */
   #run(): void {
     if (this.#disposed) return;
     this.together(() => {
@@ -260,7 +260,7 @@ export class PathTracker implements Disposable {
     return now;
   }
 
-  /** Arranges what comes after a call: the next slice, or the pace of what waits. */
+  /** Called at the end of a call: schedules the next slice or, if all is resolved, the retries. */
   #schedule(): void {
     if (this.#disposed) return;
     if (this.#dirtyFolders.size + this.#dirtyEntries.size > 0) {
@@ -276,7 +276,7 @@ export class PathTracker implements Disposable {
   }
 
   #notify(problem: RampartError): void {
-    // One message per remedy: a limit concerns every directory alike.
+    // One message per remedy: a limit affects all directories alike.
     const kind = problem.next ?? problem.message;
     if (this.#reported.has(kind)) return;
     this.#reported.add(kind);

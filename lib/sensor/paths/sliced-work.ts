@@ -6,7 +6,7 @@ const STEPS = 16;
 interface SlicedWorkOptions<K> {
   /** Begins the work on a thing; a step ends with each `yield`. Undefined if there is nothing to do. */
   readonly start: (thing: K) => Generator<void> | undefined;
-  /** The work on a thing has come to its end; not where it was taken out. */
+  /** Called when the work on a thing is done; not if the thing was deleted. */
   readonly onDone: (thing: K) => void;
 }
 
@@ -24,12 +24,12 @@ export class SlicedWork<K> implements Disposable {
     return this.#current === undefined && this.#waiting.size === 0;
   }
 
-  /** If it is being worked on, it is worked on again after the others. */
+  /** Adds a thing. One that is being worked on is worked on again after the others. */
   add(thing: K): void {
     this.#waiting.add(thing);
   }
 
-  /** Takes it out; work on it that has begun ends. */
+  /** Removes a thing, and ends work on it that has begun. */
   delete(thing: K): void {
     this.#waiting.delete(thing);
     if (this.#current?.thing === thing) this.#end();
@@ -51,7 +51,7 @@ export class SlicedWork<K> implements Disposable {
     }
   }
 
-  /** Whether there is work. */
+  /** Begins the next work if none is under way. @returns whether there is work */
   #begin(): boolean {
     while (this.#current === undefined) {
       const [thing] = this.#waiting;

@@ -14,7 +14,7 @@ export class Tracked implements TrackedDirectory {
   /** Where its path leads. */
   base: PathState | undefined;
   state: DirectoryState = { kind: 'absent', missing: '' };
-  /** Directories that were not read yet. */
+  /** Number of directories that were not read yet. */
   unread = 0;
 
   constructor(options: TrackedDirectoryOptions, tree: DirectoryTree, end: (tracked: Tracked) => void) {

@@ -24,7 +24,7 @@ import { tryOpenInRoot } from './resolve.ts';
 import type { TrackedRoot } from './tracked-root.ts';
 import { isLasting, walk, type WalkEnd, type WalkVisitor } from './walk.ts';
 
-/** A watched directory, or undefined if the watch could not be had. */
+/** A watched directory, or undefined if it could not be watched. */
 type Watched = WatchedDirectory | undefined;
 
 /** Access to the tracker during a refresh. */
@@ -123,7 +123,7 @@ export class Folder implements Listener {
   readonly root: TrackedRoot;
   readonly parent: string;
   readonly entries = new Map<string, Entry>();
-  /** Where the way ends; undefined if it cannot be determined. */
+  /** The end of the walk to the parent; undefined if the walk failed. */
   end: WalkEnd<Watched> | undefined;
   readonly #ear = new Ear(this);
   readonly #dirty: Set<Folder>;
@@ -138,7 +138,7 @@ export class Folder implements Listener {
     this.#dirty.add(this);
   }
 
-  /** Learns the way again. The entries must be refreshed after it. */
+  /** Walks to the parent again. The entries must be refreshed afterwards. */
   refresh(context: RefreshContext): void {
     this.#ear.renew(context, () => {
       this.#ear.attempt(() => this.root.walkTo(this.#ear));
@@ -152,7 +152,7 @@ export class Folder implements Listener {
   }
 }
 
-/** One tracked path; listens to its name and, when that is a symbolic link, to the way it leads. */
+/** One tracked path; listens to its name and, if that is a symbolic link, to the names on the way to its target. */
 export class Entry implements Listener {
   readonly folder: Folder;
   readonly path: TrackedPath;
@@ -172,7 +172,7 @@ export class Entry implements Listener {
     this.#dirty.add(this);
   }
 
-  /** Where the path leads now. The folder must be fresh. */
+  /** Returns where the path leads now. The folder must have been refreshed. */
   refresh(context: RefreshContext): PathState {
     const { state, transient } = this.#ear.renew(context, () => this.#read(context));
     if (transient) context.retry(this);
@@ -202,7 +202,7 @@ export class Entry implements Listener {
     return this.#readAndClose(number, context)!;
   }
 
-  /** The file behind a descriptor; undefined if it is a `butNot`. */
+  /** The file behind a descriptor; undefined if its type is `butNot`. */
   #readAndClose(number: number, context: RefreshContext, butNot?: FileType): Reading | undefined {
     const fd = new Fd(number);
     // Not `using`: that takes 1 µs for each file, and 10 µs until the code is optimized.

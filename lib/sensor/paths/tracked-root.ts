@@ -58,7 +58,7 @@ export function watchMounts(mountinfo: Fd, onChange: () => void): Disposable {
     let before: string | undefined = readFromStart(mountinfo);
     stack.use(pollReadable(epoll.number, onChange));
     let check: NodeJS.Immediate;
-    // The second turn: the first may end without a look, when this runs in its poll phase already.
+    // In the second turn of the event loop: the first one may not poll any more, if this runs in its poll phase.
     check = setImmediate(() => {
       check = setImmediate(() => {
         const same = readFromStart(mountinfo) === before;
@@ -122,7 +122,7 @@ export class TrackedRoot implements Disposable {
       const mountinfo = openat2(this.#process, 'mountinfo', { flags: 0 });
       const mounts = this.#stack.use(watchMounts(mountinfo, () => listener.onMounts()));
       const onExit = (): void => {
-        // Or the dead container's filesystems would stay in use.
+        // Otherwise the file systems of the dead container would stay in use.
         mounts[Symbol.dispose]();
         listener.onExit();
       };
@@ -183,7 +183,7 @@ export function tryOpenRoot(root: TrackedRoot): Fd | SystemCallError {
   }
 }
 
-/** Roots opened for a while, each once. */
+/** Roots that are kept open for a while, each opened once. */
 export class OpenRoots {
   readonly #roots = new Map<TrackedRoot, Fd | SystemCallError>();
 

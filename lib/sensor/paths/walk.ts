@@ -1,4 +1,4 @@
-/** Walks a path as the kernel does, component by component, to learn which directories decide about it. */
+/** Walks a path as the kernel does, component by component, to find the directories that decide where it leads. */
 import { constants as fsConstants, statfsSync } from 'node:fs';
 import { constants } from 'node:os';
 
@@ -48,7 +48,7 @@ export interface WalkEnd<D> {
   readonly shown: string;
   /** Whether {@link shown} does not exist. */
   readonly absent: boolean;
-  /** Whether {@link shown} is procfs' link to whichever process follows it: there the walk ends. */
+  /** Whether {@link shown} is a link of procfs that leads each process to its own directory: the walk ends there. */
   readonly ownOfEach?: true;
 }
 
@@ -133,7 +133,10 @@ export function walk<D>(root: Fd, path: string, visitor: WalkVisitor<D>): WalkEn
   }
 }
 
-/** Followed here, it would lead to this process, or nowhere where the procfs is of another pid namespace (fs/proc/self.c). */
+/**
+ * Whether a name is procfs' `self` or `thread-self`. Followed here, it would lead to this process, or be dangling in a procfs
+ * of another PID namespace (fs/proc/self.c).
+ */
 function isOwnOfEach(name: string, fd: number): boolean {
   return (
     (name === 'self' || name === 'thread-self') && statfsSync(`/proc/self/fd/${fd}`).type === PROC_SUPER_MAGIC
