@@ -112,8 +112,7 @@ const detection = object('How changes on the node are detected between scans.', 
   watchedDirectories: integer('Directories whose changes are detected at once.'),
   unwatchedDirectories: integer('Directories that are covered by scans only.'),
   lostEvents: integer('Events that the kernel dropped; a full scan follows each time.'),
-  // Newer than the other fields. During an upgrade, operators and stored objects of the previous version lack
-  // it.
+  // Added later than the other fields: during an upgrade, operators and stored objects of the previous version lack it.
   lostAuthors: optional(
     integer('Lost records of the processes that made changes; these changes have no author.'),
   ),

@@ -5,9 +5,9 @@ import { sensorModeOption } from '../../lib/sensor/mode-option.ts';
 import type { SensorModeName } from '../../lib/sensor/modes.ts';
 
 export interface FileIntegrityOptions {
-  /** Default: as fast as it goes. */
+  /** Limit in bytes per second. Default: unlimited. */
   readonly readBytesPerSecond: number | undefined;
-  /** Threads. Default: 2, or the number of CPUs. */
+  /** Number of threads. Default: 2, or the number of CPUs if that is lower. */
   readonly workers: number | undefined;
   readonly mode: SensorModeName | 'auto';
 }
@@ -39,7 +39,7 @@ export function parseFileIntegrityOptions(values: OptionValues): FileIntegrityOp
 
 const units: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
 
-/** `500k`, `20M`, `1G`: a number of bytes above 0. @throws {RangeError} */
+/** Parses a number of bytes above 0, such as `500k`, `20M` or `1G`. @throws {RangeError} */
 export function byteCount(text: string): number {
   const [, digits = '', unit = ''] = /^(\d{1,12})([kmg]?)(?:i?b)?$/i.exec(text) ?? [];
   const value = Number(digits) * (units[unit.toLowerCase()] ?? Number.NaN);
@@ -48,7 +48,7 @@ export function byteCount(text: string): number {
   return value;
 }
 
-/** 1 to 64. @throws {RangeError} */
+/** Parses a number from 1 to 64. @throws {RangeError} */
 export function threadCount(text: string): number {
   const value = Number(text);
   if (!/^\d{1,2}$/.test(text) || value < 1 || value > 64)

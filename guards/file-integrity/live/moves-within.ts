@@ -1,6 +1,6 @@
 /**
- * Files that may change their name within their directory (attribute `I`): a log that is rotated. One of them
- * can only be judged together with those that differ beside it.
+ * Files that may be renamed within their directory (attribute `I`), as when logs are rotated. A difference of such a
+ * file can only be judged together with the other differences in its directory.
  */
 import { readdir } from 'node:fs/promises';
 
@@ -14,7 +14,7 @@ import type { LiveJob } from './live-job.ts';
 
 /** A directory with more names is not compared as a whole: each of its paths is compared alone. */
 const maxNames = 1000;
-/** Directories whose differing paths are kept; beyond, all are forgotten. */
+/** Limit of directories whose differing paths are kept; above it, all are dropped. */
 const maxDirectories = 1000;
 const followsInode = setOf('I');
 
@@ -22,7 +22,7 @@ export class MovesWithin {
   readonly #job: Pick<LiveJob, 'baseline' | 'root'>;
   readonly #selection: Selection;
   readonly #isUsed: boolean;
-  /** Differing paths of directories that were compared as a whole. */
+  /** Differing paths of directories that were compared as a whole, keyed by directory. */
   readonly #differing = new Map<ByteString, Set<ByteString>>();
 
   constructor(job: Pick<LiveJob, 'baseline' | 'root'>, selection: Selection) {
@@ -37,8 +37,8 @@ export class MovesWithin {
   }
 
   /**
-   * Further paths of the directory that have to be compared with this path: the first time all, then those
-   * that differ.
+   * The other paths of the directory that have to be compared together with this one: all of them the first time, later
+   * only those that differ.
    */
   async besides(path: ByteString, signal: AbortSignal): Promise<readonly ByteString[]> {
     const directory = directoryOf(path);

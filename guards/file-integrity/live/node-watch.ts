@@ -1,6 +1,4 @@
-/**
- * The watch of one root, for all jobs of it: the kernel keeps one watch for a directory, however many want to know of it.
- */
+/** Watches one root for all of its jobs: the kernel has one watch for a directory, however many jobs need it. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ContainerSource } from '../../../lib/cri/container-source.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
@@ -17,14 +15,14 @@ import { type LiveOptions, maxQueuedPaths } from './options.ts';
 import type { LiveJob } from './live-job.ts';
 import { readFileSync, realpathSync } from 'node:fs';
 
-/** How long a tree is followed without a job: a job that makes a baseline meanwhile takes its tree back. */
+/** How long a tree is watched without a job: a job that creates a new baseline meanwhile takes its tree back. */
 const parkMs = 120_000;
-/** How many directories are examined in one turn of the event loop. */
+/** Number of directories examined in one turn of the event loop. */
 const unwatchAtOnce = 500;
-/** File timestamps come from a clock that lags by up to one kernel tick; at most this long. */
+/** How far file timestamps may lag behind the clock: up to one kernel tick, at most this long. */
 const tickMs = 10;
 
-/** Closes itself after the last job. */
+/** Closes itself when its last job ends. */
 export class NodeWatch implements Disposable {
   readonly #options: LiveOptions;
   readonly #root: string;
@@ -77,7 +75,7 @@ export class NodeWatch implements Disposable {
         onProblem: (err) => this.#problem(err),
       });
     } catch (error) {
-      // A mode that the user requested, and this kernel lacks.
+      // The user requested a mode that this kernel does not support.
       if (mode === 'inotify' || !(error instanceof RampartError) || error.code !== errorCodes.UNSUPPORTED)
         throw error;
       this.#refused = error.message;
@@ -89,7 +87,7 @@ export class NodeWatch implements Disposable {
     return this.#refused ?? this.#watch.reason;
   }
 
-  /** Returns at once; the directories are then watched one by one. */
+  /** Returns at once; the directories are then watched one after another. */
   follow(job: LiveJob): AsyncDisposable {
     const tree = this.#unpark(job) ?? this.#newTree(job);
     const watch = new JobWatch(job, tree);
@@ -113,9 +111,9 @@ export class NodeWatch implements Disposable {
   }
 
   /**
-   * Includes changes since the files were read for the baseline, or since they were last followed: an accept
-   * makes a baseline without reading all of them. After a restart a scan reads all files, but may have passed
-   * a directory before that is watched.
+   * Watches the directories, and queues files that changed before: since they were read for the baseline, or since they
+   * were last watched, because an accept creates a baseline without reading all files. After a restart, a scan reads
+   * all files, but it may have passed a directory before that directory is watched.
    */
   async #walk(job: LiveJob, tree: FollowedTree): Promise<void> {
     const { baseline, findings, logger, unfollowedSinceMs = Infinity } = job;
@@ -197,7 +195,7 @@ export class NodeWatch implements Disposable {
   async #drop(tree: FollowedTree): Promise<void> {
     tree.stop.abort();
     this.#trees.delete(tree);
-    // The tree of the same job with other rules may have come already.
+    // A new tree of the same job, with other rules, may be added in this turn.
     await nextTurn();
     if (this.#trees.size === 0) return this[Symbol.dispose]();
     let count = 0;
@@ -248,7 +246,7 @@ export class NodeWatch implements Disposable {
     if (!this.#isClosed) this.#reported.reportSoon();
   }
 
-  /** Remaining jobs get no further events. */
+  /** After this, the remaining jobs get no more events. */
   [Symbol.dispose](): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -265,8 +263,8 @@ export class NodeWatch implements Disposable {
 }
 
 /**
- * Counts whose changes are reported at most every `countsMs`. A change of `lostEvents`, or of one of these
- * (except `watchedDirectories`) from or to zero, does not wait for that: it is reported after a second.
+ * Counts whose changes are reported at most every `countsMs`. A change of `lostEvents`, or of one of these counts
+ * (except `watchedDirectories`) from or to zero, is reported after a second.
  */
 const paced = [
   'watchedDirectories',
@@ -274,10 +272,10 @@ const paced = [
   'lostAuthors',
   'directoriesWithoutAuthors',
 ] as const;
-/** The least time from one report to the next one that has only changed counts. */
+/** Minimum time before a report in which only counts have changed. */
 const countsMs = 30_000;
 
-/** Disposing it ends the reports. */
+/** Reports how changes are detected. Disposing it ends the reports. */
 class ReportedDetection implements Disposable {
   readonly #now: () => Detection;
   readonly #notify: (detection: Detection) => void;
@@ -298,7 +296,7 @@ class ReportedDetection implements Disposable {
     this.#notify(this.#reported);
   }
 
-  /** Call it when the detection may have changed since its last report. */
+  /** Call when the detection may have changed since its last report. */
   reportSoon(): void {
     if (this.#timer !== undefined || this.#reported === undefined) return;
     const [reported, now] = [this.#reported, this.#now()];
@@ -319,8 +317,8 @@ class ReportedDetection implements Disposable {
 }
 
 /**
- * Types of file systems that the kernel generates as they are read: /proc, /sys. It reports no changes
- * in them.
+ * Types of file systems whose files the kernel generates when they are read, such as /proc and /sys. It reports no
+ * changes in them.
  */
 const types: ReadonlySet<string> = new Set(
   (
@@ -328,10 +326,10 @@ const types: ReadonlySet<string> = new Set(
     'binfmt_misc mqueue devpts fusectl rpc_pipefs nsfs hugetlbfs nfsd autofs'
   ).split(' '),
 );
-/** The mounts are read again after this long; a node has thousands of them. */
+/** How long the list of mounts is used before it is read again: a node has thousands of mounts. */
 const freshMs = 10_000;
 
-/** Returns a function that tells whether a path below the root is a mount of one of these types. */
+/** Returns a function that checks whether a path below the root is a mount of one of these types. */
 function madeUpMounts(root: string): (path: ByteString) => boolean {
   let paths: ReadonlySet<ByteString> = new Set();
   let readMs = -Infinity;
@@ -351,7 +349,7 @@ function read(root: string): ReadonlySet<ByteString> {
   let within: ByteString;
   let mounts: string;
   try {
-    // The kernel reports paths without links.
+    // Mount points in mountinfo are paths without symbolic links.
     const real = realpathSync(root, 'buffer').toString('latin1');
     within = real === '/' ? '' : real;
     mounts = readFileSync('/proc/self/mountinfo', 'latin1');

@@ -1,4 +1,4 @@
-/** Compares single paths with the baseline, as a scan would. */
+/** Compares single paths with the baseline, with the same result as a scan. */
 import type { Batch, Batches } from '../model/batches.ts';
 import { Comparison } from '../compare/compare.ts';
 import type { Baseline } from '../database/read-baseline.ts';
@@ -12,14 +12,14 @@ import type { LiveJob } from './live-job.ts';
 const maxDifferences = 10_000;
 
 export interface Recheck {
-  /** The differences; all other requested paths are unchanged. */
+  /** The differences; all other compared paths are unchanged. */
   readonly changes: ReadonlyMap<ByteString, ReportedChange>;
-  /** Why these, and what is in them, could not be compared. */
+  /** Paths that could not be compared, nor anything below them, with the reason. */
   readonly unread: ReadonlyMap<ByteString, ScanProblem>;
-  /** Entries of the baseline, and of now, by path. Empty when whole directories were rechecked. */
+  /** Old entries from the baseline (`old`), and current ones (`now`), by path. Empty when whole directories were rechecked. */
   readonly old: ReadonlyMap<ByteString, Entry>;
   readonly now: ReadonlyMap<ByteString, Entry>;
-  /** There are too many differences; these are some. */
+  /** Whether there were too many differences: `changes` has only some of them. */
   readonly isCut: boolean;
 }
 
@@ -29,8 +29,10 @@ type Parts = Pick<LiveJob, 'baseline' | 'conf' | 'reportOptions'> & {
 };
 
 /**
- * @param paths sorted by their bytes, none twice
- * @throws BaselineError; what the scanner throws; the reason of the signal
+ * Compares single paths.
+ *
+ * @param paths sorted by their bytes, without duplicates
+ * @throws BaselineError; the errors of the scanner; the reason of the signal
  */
 export async function recheckPaths(
   parts: Parts,
@@ -45,7 +47,7 @@ export async function recheckPaths(
   return { ...compared, old, now };
 }
 
-/** A directory and all that is in it; either may be gone. */
+/** Compares a path and everything below it; it may exist only in the baseline, or only now. */
 export async function recheckBelow(parts: Parts, path: ByteString, signal: AbortSignal): Promise<Recheck> {
   const seen = parts.scanner.look(parts.conf, [{ path, below: true }], { signal });
   const compared = await compare(parts, withBelow(parts.baseline, path, signal), seen, signal);

@@ -1,4 +1,4 @@
-/** Looks at what takes long, one after the other, in a thread of its own. */
+/** Compares paths that take long, one after another, in a thread of its own. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import type { ByteString } from '../model/entry.ts';
@@ -9,18 +9,18 @@ import { SlowPaths } from './slow-paths.ts';
 
 export interface SlowLooksOptions {
   readonly root: ScanRoot;
-  /** It must not throw. */
+  /** Compares a path. Must not throw. */
   readonly look: (change: ChangedPath, looks: SlowLooks) => Promise<void>;
-  /** Aborted before this is disposed. */
+  /** Must be aborted before this is disposed. */
   readonly signal: AbortSignal;
 }
 
-/** Disposing it waits for the look that is under way. */
+/** Disposing it waits for the running comparison. */
 export class SlowLooks implements AsyncDisposable {
   readonly scanner: Scanner;
   readonly #options: SlowLooksOptions;
   readonly #paths = new SlowPaths();
-  /** Looked at elsewhere since the look that is under way began. */
+  /** Paths that were compared elsewhere since the running comparison started. */
   #later: Set<ByteString> | undefined;
   #running: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -30,7 +30,7 @@ export class SlowLooks implements AsyncDisposable {
     this.scanner = new Scanner({ root: options.root, workers: 1 });
   }
 
-  /** Paths that wait. */
+  /** Number of waiting paths. */
   get size(): number {
     return this.#paths.size;
   }
@@ -39,7 +39,7 @@ export class SlowLooks implements AsyncDisposable {
     this.#paths.add(change);
   }
 
-  /** These were examined elsewhere: the result of the running look is ignored for them. */
+  /** Call when paths were compared elsewhere: the running comparison's result for them is outdated. */
   lookedAt(paths: readonly ByteString[]): void {
     for (const path of paths) this.#later?.add(path);
   }
@@ -65,7 +65,8 @@ export class SlowLooks implements AsyncDisposable {
   async #run(): Promise<void> {
     const { look, signal } = this.#options;
     try {
-      // While all of them rest this ends at once. Before `#running` is set it must not: nothing would clear that again.
+      // If no path is due yet, the loop ends at once. It must not end before `#running` is assigned, because `finally`
+      // would then clear it too early.
       await nextTurn();
       while (!signal.aborted) {
         const startMs = performance.now();

@@ -1,11 +1,11 @@
 /**
- * Paths that take long to compare: large files, and directories with their contents. One after the other, and
- * a path that changes all the time is not compared all the time.
+ * Waiting paths that take long to compare: large files, and directories with their contents. A path that changes all
+ * the time is not compared all the time.
  */
 import type { ByteString } from '../model/entry.ts';
 import { bothOf, type ChangedPath } from './change-queue.ts';
 
-/** After a look it rests so many times as long as that took. */
+/** After a comparison, a path rests for this many times as long as the comparison took. */
 const restsTimes = 9;
 const maxRemembered = 1000;
 
@@ -22,7 +22,7 @@ export class SlowPaths {
     this.#waiting.set(change.path, known === undefined ? change : bothOf(known, change));
   }
 
-  /** Takes out the first that is due, or says when one is. */
+  /** Removes and returns the first path that is due; if none is, returns when the next one will be. */
   take(nowMs: number): ChangedPath | number {
     let nextMs = Infinity;
     for (const [path, change] of this.#waiting) {

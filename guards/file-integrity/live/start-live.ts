@@ -1,5 +1,6 @@
 /**
- * Starts following the files of a job. Small, since every agent loads it: the rest is loaded with the first job.
+ * Starts watching the files of a job. This module is small because every agent loads it: the rest is loaded with the
+ * first job.
  */
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { noDetection } from '../model/finding.ts';
@@ -8,13 +9,13 @@ import type { LiveOptions } from './options.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 import type { LiveJob, StartLive } from './live-job.ts';
 
-/** Delay before watching is tried again after it could not start. */
+/** Delay before another attempt to start watching. */
 const retryMs = 60_000;
 
 /**
- * Starts the watches of a node's jobs: those of the same root share one watch. With a `signal`, a watch
- * outlives its job for a while, because the next baseline follows: so nothing is missed between the two. The
- * caller aborts it at the end.
+ * Starts the watches of a node's jobs; jobs with the same root share one. With `options.signal`, a watch continues for
+ * a while after its job has ended, so that nothing is missed until the job with the next baseline starts. The caller
+ * aborts the signal at the end.
  */
 export function liveOf(options: LiveOptions = {}): StartLive {
   let engine: Promise<FollowJob> | undefined;
@@ -32,7 +33,7 @@ export function liveOf(options: LiveOptions = {}): StartLive {
   };
 }
 
-/** Does not throw: a job that is not followed still has its scans. */
+/** Does not throw: without watches, the job still has its scans. */
 async function follow(
   job: LiveJob,
   loaded: () => Promise<FollowJob>,

@@ -1,26 +1,26 @@
 /**
- * Sets of attributes as AIDE's databases have them: a decimal number, one bit for each attribute (AIDE, include/attributes.h).
- * Rampart's own databases keep them so as well, because these bits do not move.
+ * Encodes sets of attributes as in AIDE's databases: a decimal number with one bit for each attribute (AIDE,
+ * include/attributes.h). Rampart's own databases use it too, because the positions of these bits do not change.
  */
 import { attributes, type AttributeSet } from './attributes.ts';
 
-/** The bit that every entry of AIDE has: it has a name. */
+/** The bit for the name, which every entry of AIDE has. */
 export const aideNameBit = 1;
 
 const places = attributes.map(({ bit, aideBit }) => ({ bit, value: 2 ** aideBit }));
 const known = new Map(places.map(({ bit, value }) => [value, bit]));
 const maskCache = new Map<AttributeSet, number>();
 const setCache = new Map<number, DecodedMask>();
-/** More sets than any configuration has; a forged database must not fill the memory. */
+/** Above the number of sets in any configuration, so that a forged database cannot fill the memory. */
 const cacheLimit = 1000;
 
 export interface DecodedMask {
   readonly set: AttributeSet;
-  /** It has bits of attributes that are not read here: checksums that are refused, or what later versions have. */
+  /** Whether the mask has bits for attributes that are not read here: refused checksums, or attributes of later versions. */
   readonly more: boolean;
 }
 
-/** Without {@link aideNameBit}. */
+/** The mask of a set, without {@link aideNameBit}. */
 export function aideMaskOf(set: AttributeSet): number {
   let mask = maskCache.get(set);
   if (mask !== undefined) return mask;
@@ -30,7 +30,7 @@ export function aideMaskOf(set: AttributeSet): number {
   return mask;
 }
 
-/** `mask` is an integer below 2 ** 53. */
+/** Decodes a mask, which must be an integer below 2 ** 53. */
 export function setOfAideMask(mask: number): DecodedMask {
   const cached = setCache.get(mask);
   if (cached !== undefined) return cached;

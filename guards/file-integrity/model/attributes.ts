@@ -1,17 +1,17 @@
-/** The compared properties of a file: the attributes of AIDE 0.18 and 0.19, as a set of bits. */
+/** The attributes of a file that are compared: those of AIDE 0.18 and 0.19, as bits of a set. */
 
 /** A set of attributes; one bit for each, see {@link attributes}. */
 export type AttributeSet = number;
 
 export interface Attribute {
-  /** As in aide.conf. */
+  /** Name in aide.conf. */
   readonly name: string;
   readonly bit: AttributeSet;
-  /** Its place in the numeric mask of AIDE's databases (AIDE, src/attributes.c). */
+  /** Number of its bit in the mask of AIDE's databases (AIDE, src/attributes.c). */
   readonly aideBit: number;
   /** The name of its column in AIDE's databases; empty if it has none. */
   readonly column: string;
-  /** As in the reports of AIDE; empty for those that only say how to compare. */
+  /** Name in AIDE's reports; empty for attributes that only control the comparison. */
   readonly label: string;
 }
 
@@ -35,7 +35,7 @@ const named = [
   ['caps', 37, 'capabilities', 'Caps'],
   ['sha256', 30, 'sha256', 'SHA256'],
   ['sha512', 31, 'sha512', 'SHA512'],
-  // How to compare, rather than what.
+  // These control the comparison, and are not compared themselves.
   ['S', 26, '', 'Size (>)'],
   ['I', 27, '', ''],
   ['growing', 40, '', ''],
@@ -46,7 +46,7 @@ const named = [
 
 export type AttributeName = (typeof named)[number][0];
 
-/** In the order of reports. */
+/** In the order in which reports show them. */
 export const attributes: readonly Attribute[] = named.map(([name, aideBit, column, label], at) => ({
   name,
   bit: 1 << at,
@@ -57,7 +57,7 @@ export const attributes: readonly Attribute[] = named.map(([name, aideBit, colum
 
 const byName = new Map(attributes.map((attribute) => [attribute.name, attribute]));
 
-/** The attribute with this name in aide.conf. */
+/** The attribute with this name in aide.conf; undefined for an unknown name. */
 export function attributeNamed(name: string): Attribute | undefined {
   return byName.get(name);
 }
@@ -68,7 +68,7 @@ export function setOf(...names: readonly AttributeName[]): AttributeSet {
   return set;
 }
 
-/** As AIDE writes it: `p+u+g`; empty for none. */
+/** The set as AIDE writes it, such as `p+u+g`; empty for an empty set. */
 export function describeAttributes(set: AttributeSet): string {
   return attributes
     .filter(({ bit }) => (set & bit) !== 0)
@@ -77,22 +77,22 @@ export function describeAttributes(set: AttributeSet): string {
 }
 
 /**
- * Checksums of AIDE that FIPS 140-3 does not approve (NIST SP 800-140C). They are read, and sha256 is taken in their place,
- * with a warning.
+ * AIDE's checksums that FIPS 140-3 does not approve (NIST SP 800-140C). They are accepted in a configuration, but
+ * sha256 is used instead, with a warning.
  */
 export const refusedChecksums: ReadonlySet<string> = new Set([
   ...['md5', 'sha1', 'rmd160', 'tiger', 'crc32', 'crc32b', 'haval', 'gost', 'whirlpool'],
   ...['stribog256', 'stribog512'],
 ]);
 
-/** Approved, but not calculated here: sha256 is taken in their place too. Of AIDE 0.19. */
+/** Checksums of AIDE 0.19 that are approved but not calculated here: sha256 is used instead of them too. */
 export const otherChecksums: ReadonlySet<string> = new Set(['sha512_256', 'sha3_256', 'sha3_512']);
 
-/** The content, whatever the algorithm. */
+/** The attributes that compare the content. */
 export const checksums: AttributeSet = setOf('sha256', 'sha512');
 
 /**
- * AIDE's predefined groups, as far as they consist of our attributes; `R` and `H` have checksums besides
+ * AIDE's predefined groups, without the attributes that are not supported here: `R` and `H` also have other checksums
  * (aide-conf/expression.ts).
  */
 export const defaultGroups: Readonly<Record<'X' | 'L' | 'R' | '>' | 'H' | 'E', AttributeSet>> = (() => {

@@ -1,8 +1,6 @@
-/**
- * Streams of many small things, handed on in batches: a step of an asynchronous iterator costs more than the thing.
- */
+/** Streams of many small items in batches: one step of an asynchronous iterator costs more than handling an item. */
 
-/** At least one thing, as bytes; decoded on demand. */
+/** One or more encoded items, decoded on demand. */
 export interface PackedBatch<T> extends Iterable<T> {
   readonly length: number;
   unpack(): readonly T[];
@@ -14,10 +12,10 @@ export function unpack<T>(batch: Batch<T>): readonly T[] {
   return 'unpack' in batch ? batch.unpack() : batch;
 }
 
-/** Any number of batches of any size, also empty ones. */
+/** Any number of batches of any size; batches may be empty. */
 export type Batches<T> = AsyncIterable<Batch<T>> | Iterable<Batch<T>>;
 
-/** Reads batches one thing at a time, waiting only where a batch ends. */
+/** Iterates over the items of batches, and waits only between batches. */
 export class BatchCursor<T> implements AsyncDisposable {
   readonly #batches: AsyncIterator<Batch<T>> | Iterator<Batch<T>>;
   #batch: Batch<T> = [];
@@ -30,15 +28,18 @@ export class BatchCursor<T> implements AsyncDisposable {
       Symbol.asyncIterator in batches ? batches[Symbol.asyncIterator]() : batches[Symbol.iterator]();
   }
 
-  /** The thing that {@link advance} came to; undefined before the first and after the last. */
+  /** The item to which {@link advance} moved; undefined before the first and after the last one. */
   current: T | undefined = undefined;
 
-  /** The batch, as long as {@link advance} came to none but its first thing. */
+  /** The current batch, if {@link advance} has moved to its first item at most; otherwise undefined. */
   get whole(): Batch<T> | undefined {
     return this.#over || this.#at > 1 ? undefined : this.#batch;
   }
 
-  /** Goes to the next thing without waiting; false where {@link load} has to be called first, or all is read. */
+  /**
+   * Moves to the next item of the batch, without waiting. Returns false at the end of the batch: call {@link load} or
+   * {@link fetch} then.
+   */
   advance(): boolean {
     this.#things ??= unpack(this.#batch);
     if (this.#at >= this.#things.length) return false;
@@ -46,12 +47,15 @@ export class BatchCursor<T> implements AsyncDisposable {
     return true;
   }
 
-  /** Gets the next batch and goes to its first thing; false at the end, when `current` is undefined. */
+  /** Loads the next batch and moves to its first item. Returns false at the end of the stream, where `current` is undefined. */
   async fetch(): Promise<boolean> {
     return (await this.load()) && this.advance();
   }
 
-  /** Gets the next batch that has something, whatever is left of this one, and does not unpack it; else as {@link fetch}. */
+  /**
+   * Skips the rest of this batch and loads the next one that is not empty, without decoding it. Returns false at the
+   * end of the stream.
+   */
   async load(): Promise<boolean> {
     while (!this.#over) {
       const { done, value } = await this.#batches.next();
@@ -68,7 +72,7 @@ export class BatchCursor<T> implements AsyncDisposable {
     return false;
   }
 
-  /** Closes a source that was not read to its end. */
+  /** Closes the source, unless it was read to its end. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#over) return;
     this.#over = true;

@@ -1,8 +1,8 @@
-/** Text as the bytes that the kernel sees. */
+/** Converts text to the bytes that the kernel uses. */
 import type { ByteString } from './entry.ts';
 
-/** The bytes of a text in UTF-8, one character each. */
+/** The UTF-8 bytes of a text, one character for each byte. */
 export function bytesOf(text: string): ByteString {
-  // Most of what is written is ASCII, which is its own bytes.
+  // Most texts are ASCII, which does not change.
   return /^[\0-\x7f]*$/.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1');
 }

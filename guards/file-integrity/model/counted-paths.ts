@@ -1,6 +1,6 @@
 /**
- * Changed paths that are counted, of which nothing but the name and the kind of change is kept. So a path that changes again, or is
- * put back, is not counted twice.
+ * Counts changed paths, and keeps only the path and the kind of each change. So a path that changes again, or is
+ * restored, is not counted twice.
  */
 import type { ByteString } from './entry.ts';
 import type { ReportedChange } from './report.ts';
@@ -8,7 +8,7 @@ import type { ReportedChange } from './report.ts';
 export type ChangeKind = ReportedChange['kind'];
 export type ChangeCounts = Readonly<Record<ChangeKind, number>>;
 
-/** How many names are kept, in about 50 MB. */
+/** Limit of kept paths, which take about 50 MB. */
 const maxPaths = 300_000;
 
 export class CountedPaths {
@@ -17,7 +17,7 @@ export class CountedPaths {
   readonly #counts = { added: 0, removed: 0, changed: 0 };
   #isComplete = true;
 
-  /** @param max names; beyond it there are only numbers */
+  /** @param max limit of kept paths; further ones are only counted */
   constructor(max = maxPaths) {
     this.#max = max;
   }
@@ -30,7 +30,7 @@ export class CountedPaths {
     return this.#counts.added + this.#counts.removed + this.#counts.changed;
   }
 
-  /** Whether the names of all that are counted are known. */
+  /** Whether all counted paths are known. */
   get isComplete(): boolean {
     return this.#isComplete;
   }
@@ -47,11 +47,11 @@ export class CountedPaths {
     this.delete(path);
     if (this.#kinds.size >= this.#max) return this.count(kind, 1);
     this.#counts[kind]++;
-    // A copy: a part of a longer text would keep all of that in memory.
+    // Copied, because a substring would keep the whole text in memory that it was taken from.
     this.#kinds.set(Buffer.from(path, 'latin1').toString('latin1'), kind);
   }
 
-  /** Adds a number of paths without known names. */
+  /** Adds a number of changes whose paths are unknown. */
   count(kind: ChangeKind, number: number): void {
     this.#counts[kind] += number;
     if (number > 0) this.#isComplete = false;

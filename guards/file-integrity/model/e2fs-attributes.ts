@@ -24,7 +24,7 @@ const flags: readonly (readonly [letter: string, bit: number])[] = [
   ['m', 0x400],
 ];
 
-/** A letter for each that is set, a colon for each that is ignored, a dash for the others. */
+/** One character for each attribute: its letter if it is set, a colon if it is ignored, otherwise a dash. */
 export function describeE2fs(value: number, ignored = 0): string {
   return flags.map(([letter, bit]) => (ignored & bit ? ':' : value & bit ? letter : '-')).join('');
 }
@@ -33,10 +33,7 @@ export function e2fsLetters(value: number): string {
   return flags.map(([letter, bit]) => (value & bit ? letter : '')).join('');
 }
 
-/**
- * The value of `report_ignore_e2fsattrs`; undefined for an unknown letter. `0` and an empty text mean no
- * attributes.
- */
+/** Parses the value of `report_ignore_e2fsattrs`; undefined if a letter is unknown. `0` and an empty text mean no attributes. */
 export function e2fsOfLetters(letters: string): number | undefined {
   let value = 0;
   for (const letter of letters === '0' ? '' : letters) {

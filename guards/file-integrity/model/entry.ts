@@ -1,24 +1,22 @@
-/** A file as it was seen: part of a baseline, and compared with one. */
+/** The state of a file at a certain time: baselines consist of entries, and current entries are compared with them. */
 import type { AttributeSet } from './attributes.ts';
 
-/**
- * As in AIDE's restrictions: regular file, directory, symbolic link, character and block device, FIFO, socket.
- */
+/** As in the file types of AIDE's rules: regular file, directory, symbolic link, character and block device, FIFO, socket. */
 export const fileTypes = ['f', 'd', 'l', 'c', 'b', 'p', 's'] as const;
 export type FileType = (typeof fileTypes)[number];
 
 /**
- * A path or a link's target as the kernel has it, which is bytes: one character a byte (latin1), so that names which are no
- * UTF-8 stay what they are, and a name takes one byte of memory for each of its own.
+ * A path or link target as bytes, with one character for each byte (latin1). So names that are not UTF-8 are preserved,
+ * and a name takes one byte of memory for each of its bytes.
  */
 export type ByteString = string;
 
-/** Whether a path is `above`, which has no slash at its end, or in it. */
+/** Whether a path is `above`, which has no trailing slash, or below it. */
 export function isAtOrBelow(path: ByteString, above: ByteString): boolean {
   return path.startsWith(above) && (path.length === above.length || path[above.length] === '/');
 }
 
-/** Whether a path is one of these, or in one of them. */
+/** Whether a path is one of `above`, or below one of them. */
 export function isAtOrBelowAny(
   path: ByteString,
   others: Pick<ReadonlySet<ByteString>, 'has' | 'size'>,
@@ -29,14 +27,14 @@ export function isAtOrBelowAny(
   return others.has('/');
 }
 
-/** Only what `attributes` asks for means anything; the rest has its default (0, 0n, an empty text, no bytes). */
+/** Only the fields of `attributes` are meaningful; the others have their default (0, 0n, an empty text, no bytes). */
 export interface Entry {
-  /** Absolute, from the root that was scanned: `/etc/passwd`. */
+  /** Absolute, as seen from the scanned root: `/etc/passwd`. */
   readonly path: ByteString;
   readonly type: FileType;
-  /** The requested attributes that are known. */
+  /** The requested attributes whose values are known. */
   readonly attributes: AttributeSet;
-  /** Permissions with setuid, setgid and sticky: `st_mode & 0o7777`. */
+  /** Permissions including setuid, setgid and sticky bit: `st_mode & 0o7777`. */
   readonly permissions: number;
   readonly uid: number;
   readonly gid: number;
@@ -45,31 +43,34 @@ export interface Entry {
   readonly sizeBytes: number;
   /** Blocks of 512 bytes. */
   readonly blockCount: number;
-  /** Whole seconds since 1970, as AIDE keeps them. */
+  /** Whole seconds since 1970, as in AIDE. */
   readonly accessTimeS: number;
   readonly modifyTimeS: number;
   readonly changeTimeS: number;
   readonly linkTarget: ByteString;
-  /** acl(5) in its long text form, without a comment: `user::rwx\n...`; the default ACL of a directory apart. */
+  /**
+   * ACL in the long text form of acl(5), without comments: `user::rwx
+   * ...`; the default ACL of a directory is in `defaultAcl`.
+   */
   readonly acl: string;
   readonly defaultAcl: string;
   /** `system_u:object_r:etc_t:s0`; empty if the file has none. */
   readonly selinux: string;
   /**
-   * Name and value, sorted by name: `user.*`, `trusted.*` and `security.*`, as AIDE keeps them. So label and capabilities are
-   * here too, and ACLs (`system.*`) are not.
+   * Names and values, sorted by name, of `user.*`, `trusted.*` and `security.*`, as in AIDE. So SELinux label and
+   * capabilities are included, while ACLs (`system.*`) are not.
    */
   readonly xattrs: readonly (readonly [name: ByteString, value: Uint8Array])[];
-  /** The bits of chattr(1), FS_IOC_GETFLAGS. */
+  /** The flags of chattr(1), as FS_IOC_GETFLAGS returns them. */
   readonly e2fsAttributes: number;
-  /** As cap_to_text(3) writes them; empty for none. */
+  /** As cap_to_text(3) writes them; empty if the file has none. */
   readonly capabilities: string;
   /** Empty unless this is a regular file. */
   readonly sha256: Uint8Array;
   readonly sha512: Uint8Array;
 }
 
-/** An entry while its fields are read. */
+/** An entry whose fields are still being set. */
 export type Draft = { -readonly [Field in keyof Entry]: Entry[Field] };
 
 export const emptyDraft: Draft = {
@@ -87,20 +88,15 @@ export const emptyDraft: Draft = {
   ...{ sha256: new Uint8Array(0), sha512: new Uint8Array(0) },
 };
 
-/** The code of a file whose content was left out because it is large: it is read when all others have been. */
+/** Code of a large file whose content was skipped: it is read after all other files. */
 export const largeCode = 'LARGE';
-/** With more content than this a file is large: it takes some seconds on a slow disk. */
+/** A file with more bytes is large: reading it takes some seconds on a slow disk. */
 export const defaultLargeBytes = 256 * 1024 * 1024;
 
-/**
- * A file or directory that could not be read, or not completely. Counted and reported; never taken for a file
- * that is gone.
- */
+/** A file or directory that could not be read completely. It is counted and reported, and never treated as removed. */
 export interface ScanProblem {
   readonly path: ByteString;
-  /**
-   * `EACCES`, `EIO`, ...; `CHANGED`: it was changed while it was being read, three times in a row; or {@link largeCode}.
-   */
+  /** `EACCES`, `EIO`, ...; `CHANGED`: the file was changed while it was read, three times in a row; or {@link largeCode}. */
   readonly code: string;
   readonly message: string;
 }

@@ -1,19 +1,19 @@
-/** Which update by the package manager a finding comes from. */
+/** The package update that caused a finding. */
 export interface Explanation {
   readonly package: string;
-  /** The version at the time of the baseline; undefined if it was not installed. */
+  /** The version in the baseline; undefined if the package was not installed. */
   readonly from: string | undefined;
-  /** Undefined if it is removed. */
+  /** The new version; undefined if the package was removed. */
   readonly to: string | undefined;
 }
 
-/** The effects of an update on the files of a node. */
+/** What a package update changed on a node. */
 export interface PackageUpdate {
-  /** {@link explanationText} */
+  /** The update as text, see {@link explanationText}. */
   readonly update: string;
-  /** How many files differ from the baseline because of this update, or did until they were accepted. */
+  /** Number of files that differ from the baseline because of this update; for an accepted update, that differed. */
   readonly files: number;
-  /** When the latest of these files was seen, or when they were accepted, ms since 1970. */
+  /** When the latest of these files was seen or, for an accepted update, when it was accepted; in ms since 1970. */
   readonly atMs: number;
   /** Whether the files were accepted into the baseline. */
   readonly accepted: boolean;

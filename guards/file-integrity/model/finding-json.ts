@@ -1,18 +1,16 @@
-/**
- * Findings as JSON, read field by field: what comes from another process is not trusted to be of its type.
- */
+/** Reads findings from JSON, field by field: data from another process may not have the expected types. */
 import type { RampartError } from '../../../lib/errors/errors.ts';
 import type { ChangeAuthor, Finding } from './finding.ts';
 
 const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59);
 
-/** An object of JSON. Each read asks for a type; without a default the field has to be there. */
+/** Reads the fields of a JSON object. Each method requires a type; a field without a default must be present. */
 export class Fields {
   readonly #value: Readonly<Record<string, unknown>>;
   readonly #place: string;
   readonly #refuse: (why: string) => RampartError;
 
-  /** @throws what `refuse` makes, here and in all reads: the value is of another type */
+  /** @throws the error that `refuse` returns, here and in all methods, for a value of another type */
   constructor(value: unknown, place: string, refuse: (why: string) => RampartError) {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
       throw refuse(`${place === '' ? 'it' : place} is not an object`);
@@ -36,7 +34,7 @@ export class Fields {
     return typeof value === 'string' ? value : this.#wrong(name, 'not a string');
   }
 
-  /** A whole number of at least 0 that JavaScript knows exactly. */
+  /** A whole number of at least 0 that JavaScript represents exactly. */
   count(name: string, otherwise?: number): number {
     const value = this.#get(name, otherwise);
     return Number.isSafeInteger(value) && (value as number) >= 0
@@ -44,7 +42,7 @@ export class Fields {
       : this.#wrong(name, 'not an integer');
   }
 
-  /** ms since 1970, until the year 9999: the API has no later times. */
+  /** Milliseconds since 1970, up to the year 9999: the API has no later times. */
   time(name: string): number {
     const ms = this.count(name);
     return ms <= MAX_TIME_MS ? ms : this.#wrong(name, 'not a time');
@@ -115,7 +113,7 @@ export function decodeFinding(fields: Fields): Finding {
     seenMs: fields.time('seenMs'),
     seenBy: fields.oneOf('seenBy', ['event', 'scan']),
     ...decodeAuthorOf(fields),
-    // Newer than the other fields: earlier findings lack it.
+    // Added later than the other fields: older findings lack it.
     ...(last && {
       last: {
         seenMs: last.time('seenMs'),

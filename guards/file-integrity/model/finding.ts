@@ -1,57 +1,57 @@
 /**
- * A finding as people and machines get it: one changed file of a node, and who changed it if known.
+ * A finding in the form in which it is published: one changed file of a node, and who changed it, if known.
  *
- * The same in the agent's lines of JSON, in the status of the node and in PolicyReports. Keys are stable.
+ * The agent's JSON lines, the status of the node and PolicyReports use the same keys, which are stable.
  */
 import type { ByteString } from './entry.ts';
 
-/** The process that made a change, as of that moment. */
+/** The process that made a change, as it was at that moment. */
 export interface ChangeAuthor {
-  /** The full path of its executable, as it sees it. */
+  /** Path of its executable, as the process sees it. */
   readonly binary: string;
-  /** argv[1..], joined by one space. */
+  /** argv[1..], joined by spaces. */
   readonly arguments: string;
   readonly cwd: string;
   readonly uid: number;
   readonly gid: number;
-  /** In the first pid namespace. */
+  /** In the initial PID namespace. */
   readonly pid: number;
   readonly ppid: number;
-  /** The executable of the parent; empty if it was gone. */
+  /** The executable of the parent process; empty if the parent had ended. */
   readonly parentBinary: string;
-  /** `host`: a process of the node itself; `unknown`: a container that no runtime has reported. */
+  /** `host`: a process of the node itself; `unknown`: in a container that no runtime has reported. */
   readonly relation: 'host' | 'container' | 'unknown';
-  /** Absent for `host`. For `unknown`: the id without the runtime, if the cgroup has it, and an empty name. */
+  /** Absent for `host`. For `unknown`: the id without the runtime's prefix, if the cgroup contains it, and an empty name. */
   readonly container?: { readonly id: string; readonly name: string };
   /** Only for `container`. */
   readonly pod?: { readonly namespace: string; readonly name: string };
-  /** Only for `host`: the systemd unit, if there is one: `system.slice/cron.service`. */
+  /** Only for `host`: the systemd unit, if there is one, such as `system.slice/cron.service`. */
   readonly unit?: string;
-  /** Only for `host`: the process is in another mount namespace than the node. */
+  /** Only for `host`: the process is in another mount namespace than the node's. */
   readonly mounts?: 'own';
 }
 
 export interface Finding {
   readonly path: string;
   readonly change: 'added' | 'removed' | 'changed';
-  /** The names of the attributes that differ, as in AIDE's JSON report: `sha256`; empty for added and removed. */
+  /** Names of the attributes that differ, as in AIDE's JSON report: `sha256`; empty for added and removed files. */
   readonly attributes: readonly string[];
-  /** When it was seen, ms since 1970: at once, or by the scan. */
+  /** When the change was detected, in ms since 1970. */
   readonly seenMs: number;
-  /** `event`: known when it happened; `scan`: found by a full scan. */
+  /** How it was detected: `event`, when it happened; `scan`, by a full scan. */
   readonly seenBy: 'event' | 'scan';
-  /** Who changed the content, if it differs. Undefined if it was not seen. */
+  /** Who changed the content, if it differs. Undefined if that was not seen. */
   readonly author?: ChangeAuthor;
-  /** A later change of what is not its content: the mode, the owner, the change time. */
+  /** A later change that did not affect the content but, for example, the mode, the owner or the change time. */
   readonly last?: Sighting;
   /**
-   * The package update that it comes from: `openssl 3.0.15-1 -> 3.0.16-1`. Its content matches the package
-   * database, and only the package manager has changed the file since the baseline.
+   * The package update that caused the finding: `openssl 3.0.15-1 -> 3.0.16-1`. Set only if the content matches the
+   * package database and only the package manager has changed the file since the baseline.
    */
   readonly explained?: string;
 }
 
-/** When a change was seen, how, and who made it if known. */
+/** When and how a change was detected, and who made it, if known. */
 export type Sighting = Pick<Finding, 'seenMs' | 'seenBy' | 'author'>;
 
 /** Time of the latest change. */
@@ -60,7 +60,7 @@ export function lastSeenMs({ seenMs, last }: Finding): number {
 }
 
 /**
- * Files that the last scan could not read, or not wholly: it is unknown whether they have changed. A node with such
+ * Files that the last scan could not read completely, so that it is unknown whether they have changed. A node with such
  * files has not failed, since nothing was found, but it is not in order either.
  */
 export interface Unread {
@@ -68,32 +68,38 @@ export interface Unread {
   readonly files: readonly { readonly path: string; readonly reason: string }[];
 }
 
-/** Large files of which the last scan says nothing: they are read after it, and what was known of them before stays until then. */
+/**
+ * Large files, which are read after the scan. The last scan has no result for them: previous findings about them are
+ * kept until they are read.
+ */
 export interface Reading {
   readonly count: number;
   readonly files: readonly string[];
 }
 
-/** How a node learns of changes between its scans. */
+/** How changes are detected on a node between its scans. */
 export interface Detection {
-  /** `sensor`: events with their process; `inotify`: events without; `none`: scans alone. */
+  /** `sensor`: events with the process; `inotify`: events without the process; `none`: only scans. */
   readonly events: 'sensor' | 'inotify' | 'none';
   /** Why it is not `sensor`; empty if it is. */
   readonly reason: string;
   readonly watchedDirectories: number;
-  /** Directories that scans alone look at, e.g. because fs.inotify.max_user_watches is reached. */
+  /** Directories that only scans examine, e.g. because fs.inotify.max_user_watches is reached. */
   readonly unwatchedDirectories: number;
-  /** How often events were lost since the agent began, by the kernel or in a storm of too many; a full scan follows each time. */
+  /**
+   * How often events were lost since the agent started, by the kernel or because there were too many at once; a full
+   * scan follows each time.
+   */
   readonly lostEvents: number;
-  /** Records of who made changes that were lost since the agent began: these changes have no author. */
+  /** Number of lost records about authors since the agent started: the changes concerned have no author. */
   readonly lostAuthors: number;
-  /** Watched directories beyond those that the sensor has room for: changes in them have no author. */
+  /** Number of watched directories for which the sensor has no room: changes in them have no author. */
   readonly directoriesWithoutAuthors: number;
-  /** Why updates of packages are not recognized; absent if they are, and if nothing watches. */
+  /** Why package updates are not recognized; absent if they are, or if nothing is watched. */
   readonly packagesReason?: string;
 }
 
-/** The detection while nothing watches. */
+/** The detection while no files are watched. */
 export const noDetection: Detection = {
   events: 'none',
   reason: 'nothing watches files between the scans',
@@ -105,9 +111,9 @@ export const noDetection: Detection = {
 };
 
 export interface FindingChange {
-  /** `gone`: it is again as in the baseline. */
+  /** `gone`: the file is as in the baseline again. */
   readonly state: 'found' | 'gone' | 'accepted';
-  /** With the prefix of the root. */
+  /** Including the prefix of the root. */
   readonly path: ByteString;
   readonly finding: Finding;
 }

@@ -1,8 +1,8 @@
-/** The findings of a scan as reported: the same from AIDE's own report and from our comparison. */
+/** The findings of a scan in the form of a report, whether AIDE reported them or our own comparison. */
 import type { AttributeSet } from './attributes.ts';
 import type { ByteString, FileType, ScanProblem } from './entry.ts';
 
-/** As in `report_level` of aide.conf, the least detailed first. */
+/** The levels of `report_level` in aide.conf, the least detailed first. */
 export const reportLevels = [
   'minimal',
   'summary',
@@ -20,7 +20,7 @@ export interface ReportOptions {
   readonly base16: boolean;
   readonly grouped: boolean;
   readonly summarizeChanges: boolean;
-  /** No output without findings. */
+  /** No output if nothing was found. */
   readonly quiet: boolean;
   readonly ignoredAdded: AttributeSet;
   readonly ignoredRemoved: AttributeSet;
@@ -37,9 +37,9 @@ export const defaultReportOptions: ReportOptions = {
 };
 
 export interface AttributeDetail {
-  /** As in AIDE's JSON report: `link_name`, `sha256`. */
+  /** Name as in AIDE's JSON report: `link_name`, `sha256`. */
   readonly name: string;
-  /** Empty if it was missing. Not yet printable, like a name. */
+  /** Values; empty if the attribute was absent. Not yet escaped for printing, and neither are names. */
   readonly old: readonly ByteString[];
   readonly now: readonly ByteString[];
 }
@@ -47,56 +47,59 @@ export interface AttributeDetail {
 export interface ReportedChange {
   readonly kind: 'added' | 'removed' | 'changed';
   readonly path: ByteString;
-  /** Its current type, or the last one if it is gone. Undefined if a report of AIDE does not say it. */
+  /** The current type; for a removed file, the last one. Undefined if AIDE's report does not contain it. */
   readonly type: FileType | undefined;
-  /** AIDE's line: `f>....mc..H....`. Empty if a report of AIDE has none. */
+  /** The summary in AIDE's notation: `f>....mc..H....`. Empty if AIDE's report has none. */
   readonly summary: string;
   readonly details: readonly AttributeDetail[];
 }
 
 export interface ReportCounts {
-  /** Entries that were examined. */
+  /** Number of examined entries. */
   readonly total: number;
   readonly added: number;
   readonly removed: number;
   readonly changed: number;
-  /** Paths that could not be read, or not wholly. */
+  /** Number of paths that could not be read completely. */
   readonly problems: number;
 }
 
 export interface Report {
   readonly counts: ReportCounts;
-  /** In the order of AIDE's tree. */
+  /** In AIDE's order, that of its tree. */
   readonly changes: readonly ReportedChange[];
-  /** Entries with other attributes than before, and the difference: `+acl-sha256`. */
+  /** Entries whose set of recorded attributes has changed, with the difference: `+acl-sha256`. */
   readonly redefined: readonly { readonly path: ByteString; readonly difference: string }[];
   readonly problems: readonly {
     readonly path: ByteString;
     readonly code: string;
     readonly message: string;
   }[];
-  /** Findings that are counted but not listed, because there are too many. */
+  /** Number of findings that are not listed because there are too many. */
   readonly omitted: number;
 }
 
-/** The result for a large file, which is read after a scan. */
+/** The result for a large file, which is read after the scan. */
 export interface LargeFile {
   readonly path: ByteString;
-  /** Undefined if it is as in the baseline. */
+  /** Undefined if the file is as in the baseline. */
   readonly change?: ReportedChange | undefined;
   /** Why it could not be compared. */
   readonly problem?: ScanProblem | undefined;
 }
 
-/** A report's facts about the run. */
+/** A report's information about the run itself. */
 export interface RunFacts {
-  /** `check`: with the file system; `compare`: two databases; `init`: a baseline was made; `update`: checked and made. */
+  /**
+   * `check`: the files were checked; `compare`: two databases were compared; `init`: a baseline was created; `update`:
+   * the files were checked and a baseline was created.
+   */
   readonly action: 'check' | 'compare' | 'init' | 'update';
-  /** `Rampart 0.1.0` */
+  /** Such as `Rampart 0.1.0`. */
   readonly program: string;
   readonly startedMs: number;
   readonly endedMs: number;
-  /** Where the new baseline is, for `init` and `update`. */
+  /** Path of the new baseline, for `init` and `update`. */
   readonly written?: string | undefined;
   /** `config_version` of aide.conf. */
   readonly configVersion?: string | undefined;

@@ -1,15 +1,12 @@
-/**
- * The entries of a baseline with some of them replaced by the present state. Batches without these are passed
- * on unchanged.
- */
+/** Replaces some entries of a baseline with the current ones. Batches without such entries are passed on unchanged. */
 import { type Batch, type Batches, unpack } from '../model/batches.ts';
 import type { ByteString, Entry } from '../model/entry.ts';
 import { pathGlob } from '../../../lib/regex/glob.ts';
 import { hostPath } from '../results/held-finding.ts';
 
 /**
- * @param paths to accept in their present state, sorted by their bytes
- * @param now the present entries of these paths, sorted; a path without one is dropped
+ * @param paths paths to accept, sorted by their bytes
+ * @param now the current entries of these paths; a path that has none is dropped from the baseline
  * @throws the errors of the streams
  */
 export async function* withAccepted(
@@ -37,7 +34,7 @@ export async function* withAccepted(
     for (const entry of entries) {
       const before = next;
       addUpTo(entry.path, merged);
-      // The last that was taken may be this one.
+      // The entry just added may be the one that replaces this old entry.
       if (next === before || paths[next - 1] !== entry.path) merged.push(entry);
     }
     yield merged;
@@ -48,9 +45,9 @@ export async function* withAccepted(
 }
 
 /**
- * The paths that match a glob over host paths, sorted by their bytes; an empty glob matches all. A path
- * always matches itself, whatever characters it has. An invalid glob matches nothing else: the command
- * reports it.
+ * The paths that match a glob over host paths, sorted by their bytes; an empty glob matches all. A path also matches
+ * the glob if both are the same text, whatever characters it contains. An invalid glob matches nothing else; the
+ * command reports it.
  */
 export function pathsThatFit(glob: string, paths: Iterable<ByteString>, prefix: ByteString): ByteString[] {
   const fits = glob === '' ? () => true : globOf(glob);

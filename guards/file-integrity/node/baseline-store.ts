@@ -1,10 +1,10 @@
 /**
- * The files of one job: its baseline, which one is the last, those before it.
+ * The files of one job: its baseline, the previous ones, and a note which one is the latest.
  *
  * ```
- * baseline                                the one that counts
- * baseline.next                           being made
- * baseline.backup-20261121T181705.123Z    before it, by the time when it was replaced
+ * baseline                                the current baseline
+ * baseline.next                           the next one, being written
+ * baseline.backup-20261121T181705.123Z    a previous one, named by the time when it was replaced
  * last-baseline                           see ../signed-notes/last-baseline.ts
  * ```
  */
@@ -42,7 +42,7 @@ export class BaselineStore {
   }
 
   /**
-   * The last baseline, complete and signed; undefined if there never was one.
+   * The current baseline, complete and signed; undefined if there never was one.
    *
    * @throws BaselineError; RampartError SYSTEM
    */
@@ -66,10 +66,10 @@ export class BaselineStore {
   }
 
   /**
-   * Writes a baseline and replaces the previous one by it, whatever that is, which becomes a backup.
+   * Writes a baseline and replaces the previous one, which becomes a backup even if it is invalid.
    *
-   * @param onWritten called before it takes the place; if it throws, nothing changes
-   * @throws as `writeBaseline`; the previous one is unchanged
+   * @param onWritten called before the baseline is replaced; if it throws, nothing is replaced
+   * @throws as `writeBaseline`; the previous baseline is unchanged
    */
   async replace(
     { header: given, ...options }: Omit<WriteBaselineOptions, 'path' | 'key'>,
@@ -78,7 +78,7 @@ export class BaselineStore {
     const { signingKey: key, newest } = this.#job;
     const header = { ...given, madeAtMs: newest?.nextMs(given.madeAtMs) ?? given.madeAtMs };
     const next = this.#at('baseline.next');
-    // Files left by a kill take space that this one needs.
+    // A file left by a killed process takes up space that this one needs.
     await this.#remove(next);
     try {
       const written = await writeBaseline({ ...options, header, path: next, key });
@@ -93,7 +93,7 @@ export class BaselineStore {
         await this.#syncDirectory();
       });
       newest?.made({ provider: 'native', digest: written.digest, madeAtMs: header.madeAtMs });
-      // The baseline counts already. A note that cannot be written now is written when it is next read.
+      // The baseline is already in effect. If the note cannot be written now, it is written when it is next read.
       await this.#note({ digest: written.digest }).catch(() => undefined);
       await this.#prune().catch(() => undefined);
       return written;
@@ -103,7 +103,7 @@ export class BaselineStore {
     }
   }
 
-  /** The names of the backups, the oldest first. */
+  /** Names of the backups, the oldest first. */
   async backups(): Promise<string[]> {
     const names = await readdir(this.#job.directory);
     return names.filter((name) => name.startsWith(backupPrefix)).sort();
@@ -114,7 +114,7 @@ export class BaselineStore {
     checkLast(this.path, digest, note, header.madeAtMs);
     this.#job.newest?.check(this.path, { provider: 'native', digest, madeAtMs: header.madeAtMs });
     if (note.next === undefined) return;
-    // A kill has come in between.
+    // The process was killed before it could write this note.
     await this.#note({ digest }).catch(() => undefined);
   }
 
@@ -126,14 +126,14 @@ export class BaselineStore {
     return writeLastBaseline(this.#at('last-baseline'), note, this.#job.signingKey);
   }
 
-  /** Links it under a second name, so that there is a baseline at every moment. */
+  /** Links the baseline under a second name, so that it exists at every moment. */
   async #backUp(): Promise<void> {
     if (this.#job.maxBackups <= 0) return;
     const old = await lstat(this.path).catch(() => undefined);
     if (old?.isFile() !== true) return;
     const names = await this.backups();
     for (const name of names) {
-      // Left by a kill.
+      // Left by a process that was killed here.
       if ((await stat(this.#at(name))).ino === old.ino) await this.#remove(this.#at(name));
     }
     const name = this.#at(nextBackupName(names.at(-1), Date.now()));
@@ -175,7 +175,7 @@ export class BaselineStore {
   }
 }
 
-/** Sorted by their names they are sorted by time, even if the clock was put back. */
+/** The name of the next backup. Names sort by time, even if the clock was set back. */
 export function nextBackupName(last: string | undefined, nowMs: number): string {
   let atMs = nowMs;
   const lastMs = last === undefined ? Number.NaN : timeOf(last);

@@ -1,7 +1,7 @@
 import { type Diagnosis, diskLimits, type ExamineMachine, type Machine } from '../../../guard/machine.ts';
 import { sensorModes } from '../../../lib/sensor/modes.ts';
 
-/** A node has some ten thousand directories worth following. */
+/** Fewer inotify watches are too few: at most half of them are used, and a node has some ten thousand directories to watch. */
 const FEW_WATCHES = 32_768;
 
 export const examineFileIntegrity: ExamineMachine = (machine) => Promise.resolve(diagnose(machine));

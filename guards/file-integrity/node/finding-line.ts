@@ -1,4 +1,4 @@
-/** Findings of a node as lines of the stream. */
+/** Writes findings of a node as lines of the stream. */
 import { findingLine, type Severity } from '../../../guard/stream/finding.ts';
 import { describeFinding } from '../cluster/report-entries.ts';
 import { type FindingChange, lastSeenMs } from '../model/finding.ts';
@@ -15,7 +15,7 @@ export interface LineContext {
   readonly nowMs: number;
 }
 
-/** One change: `fileIntegrity`, `state` and the keys of a Finding follow the head. */
+/** The line for one change: the head, then `fileIntegrity`, `state` and the keys of a Finding. */
 export function integrityLine(
   { state, finding }: FindingChange,
   { fileIntegrity, nodeName, nowMs }: LineContext,

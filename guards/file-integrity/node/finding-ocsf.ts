@@ -1,4 +1,4 @@
-/** Findings as OCSF's File System Activity, with the process that is known to have made the change. */
+/** Maps findings to OCSF's File System Activity, with the process that made the change, if known. */
 import {
   fileAttributes,
   integerAt,
@@ -13,7 +13,7 @@ const activities: Readonly<Record<string, OcsfEvent['activity']>> = {
   added: [1, 'Create'],
   changed: [3, 'Update'],
   removed: [4, 'Delete'],
-  // No activities of OCSF: the file is as in the baseline again, or the baseline as the file.
+  // OCSF has no activity for these: a file that is as in the baseline again, or that was accepted into the baseline.
   restored: [99, 'Restored'],
   accepted: [99, 'Accepted'],
 };

@@ -1,6 +1,6 @@
 /**
- * The findings of a job, beside its baseline: after a restart, the authors and first times of changes are
- * still known, and reported ones are not reported again. Signed with the key of the baseline.
+ * Stores the findings of a job next to its baseline: after a restart, the authors and first times of changes are still
+ * known, and findings that were already reported are not reported again. Signed with the key of the baseline.
  */
 import { join } from 'node:path';
 import type { Logger } from '../../../lib/telemetry/log.ts';
@@ -9,7 +9,7 @@ import { type NoteKind, readNote, writeNote } from '../signed-notes/note-file.ts
 import type { CurrentFindings } from '../results/findings.ts';
 import type { HeldFinding } from '../results/held-finding.ts';
 
-/** Limit for all findings as JSON; beyond it, the earliest ones are omitted. */
+/** Limit of all findings as JSON; above it, the earliest ones are omitted. */
 const maxCharacters = 16 * 1024 * 1024;
 /** Files of another version are not read. */
 const version = 1;
@@ -32,17 +32,14 @@ export class FindingsFile {
   #writtenVersion = 0;
   #writing: Promise<void> = Promise.resolve();
 
-  /** @param directory of the job */
+  /** @param directory the directory of the job */
   constructor(directory: string, findings: CurrentFindings, logger: Logger) {
     this.#path = join(directory, 'findings');
     this.#findings = findings;
     this.#logger = logger;
   }
 
-  /**
-   * Called before the first scan. An unusable file is logged: a scan finds the same changes, without their
-   * authors.
-   */
+  /** Call before the first scan. An unusable file is only logged: a scan finds the same changes, without their authors. */
   async restore(key: SigningKey): Promise<void> {
     try {
       const note = (await readNote(this.#path, kind, key)) as FindingsNote | undefined;
@@ -52,7 +49,7 @@ export class FindingsFile {
     }
   }
 
-  /** Resolves when the present findings are on the disk, in the order of the calls. A failure is logged. */
+  /** Writes the current findings; calls are carried out in order. Resolves when the findings are on disk. A failure is logged. */
   write(key: SigningKey): Promise<void> {
     const { version: now } = this.#findings;
     if (now === this.#writtenVersion) return this.#writing;
@@ -61,7 +58,7 @@ export class FindingsFile {
     this.#writing = this.#writing
       .then(() => writeNote(this.#path, kind, note, key))
       .catch((err: unknown) => {
-        // The next one tries again.
+        // The next write tries again.
         this.#writtenVersion = -1;
         this.#logger.warn({ err }, 'the authors of changes could not be saved; a restart would lose them');
       });

@@ -1,6 +1,4 @@
-/**
- * Single objects that belong to a FileIntegrity: an agent may have no right to others, and need not know them.
- */
+/** Watches single objects that belong to a FileIntegrity: the agent may have no right to read others, and does not need them. */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import type { ConfigMap, KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
@@ -22,7 +20,7 @@ export interface FollowOptions<T extends KubeObject> {
   readonly onChange: (object: T | undefined) => void;
 }
 
-/** One object, from the first list on; the agent may have no right to others. */
+/** Watches one object by its name. */
 export async function followOne<T extends KubeObject>({
   type,
   namespace,
@@ -48,7 +46,7 @@ export async function followOne<T extends KubeObject>({
   });
 }
 
-/** Reduces a status to the fields that decisions depend on. */
+/** Keeps only the fields of a status that decisions depend on. */
 export function slimStatus(status: FileIntegrityNodeStatus): FileIntegrityNodeStatus {
   const { metadata, nodeName, results, sequence, baseline } = status;
   const { name, namespace, uid, resourceVersion, annotations, ownerReferences } = metadata;

@@ -10,7 +10,7 @@ export interface JobContext {
   readonly client: KubeClient;
   readonly nodeName: string;
   readonly root: ScanRoot;
-  /** Directory of all jobs; each has its own in it. */
+  /** Directory of all jobs; each job has a subdirectory. */
   readonly directory: string;
   readonly sink: (line: string) => unknown;
   readonly containers: ContainerSource;
@@ -18,7 +18,7 @@ export interface JobContext {
   readonly live: StartLive | undefined;
   /** See `PackageUpdatesOptions`; default: half a minute. */
   readonly packagesIdleMs?: number | undefined;
-  /** The content of larger files is compared after that of the others; default: 256 MiB. */
+  /** Larger files are compared after all others. Default: 256 MiB. */
   readonly largeBytes?: number | undefined;
   readonly counts: NodeCounts;
   readonly clock: Clock;

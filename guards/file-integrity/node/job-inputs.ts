@@ -1,7 +1,4 @@
-/**
- * One FileIntegrity's requests to this node: its spec, its configuration, and whether reports are held. No
- * I/O.
- */
+/** What one FileIntegrity requests of this node: its spec, its configuration, and whether scans are held. */
 import type { ConfigMap, Node } from '../../../lib/kube/object/object.ts';
 import { type FileIntegrity, names, scheduleOf } from '../api.ts';
 import { isHeldOn, type MachineConfig, machineConfigOf } from '../results/holdoff.ts';
@@ -15,7 +12,7 @@ export class JobInputs {
   #conf: string | undefined;
   #confVersion = 0;
 
-  /** @param onReleased called when scans are no longer held: one finds the changes made meanwhile */
+  /** @param onReleased called when scans are no longer held: a scan then finds the changes that were made meanwhile */
   constructor(nodeName: string, integrity: FileIntegrity, onReleased: () => void = () => undefined) {
     this.#nodeName = nodeName;
     this.#integrity = integrity;
@@ -43,7 +40,7 @@ export class JobInputs {
     this.#changeHeld(() => (this.#machineConfig = machineConfigOf(node)));
   }
 
-  /** The name of the Machine Config Operator's configuration, if there is one. */
+  /** The name of the node's configuration by the Machine Config Operator, if there is one. */
   get machineConfig(): string | undefined {
     return this.#machineConfig?.name;
   }
@@ -53,7 +50,7 @@ export class JobInputs {
     return this.#conf;
   }
 
-  /** @returns whether it has changed. */
+  /** @returns whether the configuration has changed. */
   takeConfiguration(configMap: ConfigMap | undefined): boolean {
     const text = configMap?.data?.[names.confKey];
     if (text === this.#conf) return false;
@@ -66,13 +63,13 @@ export class JobInputs {
     return isHeldOn(this.#integrity, this.#nodeName) || this.#machineConfig?.isUpdating === true;
   }
 
-  /** Whether the Machine Config Operator has changed the node since it had this configuration. */
+  /** Whether the Machine Config Operator has changed the node's configuration from this one to another. */
   isReconfiguredSince(machineConfig: string | undefined): boolean {
     const now = this.machineConfig;
     return machineConfig !== undefined && now !== undefined && now !== machineConfig;
   }
 
-  /** Changes when the inputs of a run that has begun are outdated. */
+  /** Identifies the inputs of a step: if the stamp changes while the step runs, the step is outdated. */
   stampOf(kind: 'init' | 'accept' | 'check', requests: readonly NodeRequest[]): string {
     const parts = [this.spec.provider, this.#confVersion];
     if (kind !== 'check') return parts.join();

@@ -1,6 +1,6 @@
 /**
- * Compares the files of a job with its baseline between its steps: on events of changes, and when it reads large files after a
- * scan. Both use the present baseline, so they are stopped before another takes its place.
+ * Compares the files of a job with its baseline between the steps: when events report changes, and when large files are
+ * read after a scan. Both use the current baseline, so they are stopped before it is replaced.
  */
 import { readAideConf } from '../aide-conf/evaluate.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
@@ -11,7 +11,7 @@ import type { IntegrityJob, IntegrityProvider } from '../provider/provider.ts';
 import type { LiveJob, StartLive } from '../live/live-job.ts';
 import { LargeFiles, type LargeFilesOptions } from './large-files.ts';
 
-/** The parts of a {@link LiveJob} besides its baseline. */
+/** The fields of a {@link LiveJob} other than those of its baseline. */
 type LiveFacts = Pick<
   LiveJob,
   'key' | 'nodeName' | 'findings' | 'containers' | 'logger' | 'largeBytes' | 'isHeld' | 'requestScan'
@@ -21,15 +21,15 @@ export interface JobLiveOptions extends LiveFacts, Pick<LargeFilesOptions, 'nowM
   /** Starts to watch the files; without it, only scans find changes. */
   readonly start: StartLive | undefined;
   readonly packages: PackageUpdates;
-  /** Nothing is started once it aborts. */
+  /** Nothing is started once the signal aborts. */
   readonly signal: AbortSignal;
-  /** The detection has changed. */
+  /** Called when the detection has changed. */
   readonly onDetection: () => void;
-  /** A large file has been read. */
+  /** Called when a large file was read. */
   readonly onLargeRead: () => void;
 }
 
-/** The caller that starts it stops it. */
+/** Whoever calls `start` must call `stop`. */
 export class JobLive {
   readonly large: LargeFiles;
   readonly #options: JobLiveOptions;
@@ -55,7 +55,7 @@ export class JobLive {
     return this.isRunning && packagesReason !== undefined ? { ...detection, packagesReason } : detection;
   }
 
-  /** Starts both, with the present baseline. If changes cannot be followed, that is logged, and scans continue. */
+  /** Starts both, with the current baseline. If changes cannot be watched, that is logged, and only scans find them. */
   async start(job: IntegrityJob, provider: IntegrityProvider): Promise<void> {
     if (this.#options.signal.aborted) return;
     await this.#stopWatch();
@@ -63,9 +63,9 @@ export class JobLive {
     this.large.start(job, provider);
   }
 
-  /** After a scan: following continues, and the files that the scan left out are read. */
+  /** Call after a scan: watching continues, and the files that the scan skipped are read. */
   async resume(job: IntegrityJob, provider: IntegrityProvider): Promise<void> {
-    // Following was stopped if the baseline was broken.
+    // Watching was stopped if the baseline was broken.
     if (!this.isRunning) await this.start(job, provider);
     else this.large.start(job, provider);
   }

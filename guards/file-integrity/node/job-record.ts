@@ -1,4 +1,4 @@
-/** A job's memory across restarts: its notes, and which requests are pending. */
+/** What a job remembers across restarts, in signed notes, and which requests are pending. */
 import { join } from 'node:path';
 
 import type { Logger } from '../../../lib/telemetry/log.ts';
@@ -12,20 +12,20 @@ import { type NoteKind, readNote, writeNote } from '../signed-notes/note-file.ts
 
 export interface JobNotes {
   readonly sequence: number;
-  /** Who made the last baseline. */
+  /** The provider that made the last baseline. */
   readonly madeBy?: IntegrityProvider['name'];
-  /** The uid of the FileIntegrity that it was made for, and when, ms since 1970. */
+  /** The uid of the FileIntegrity that the last baseline was made for, and when, in ms since 1970. */
   readonly madeFor?: { readonly uid: string; readonly atMs: number } | undefined;
-  /** Configuration of the Machine Config Operator when the last baseline was made. */
+  /** The node's configuration by the Machine Config Operator when the last baseline was made. */
   readonly machineConfig?: string;
   /** When the last scan ended, ms since 1970. */
   readonly checkedMs?: number;
-  /** Ids of requests, the latest last. */
+  /** Ids of completed requests, the latest one last. */
   readonly doneRequests: readonly string[];
 }
 
 const noNotes: JobNotes = { sequence: 0, doneRequests: [] };
-/** More than a cluster requests in the time that an annotation takes to be removed. */
+/** More requests than a cluster makes until the annotation of a completed one is removed. */
 const maxDoneRequests = 100;
 
 const kind: NoteKind = {
@@ -34,15 +34,15 @@ const kind: NoteKind = {
   unsigned: "the agent's record of it is not signed with the expected key",
 };
 
-/** @throws RampartError FULL, SYSTEM */
+/** Writes the notes of a job. @throws RampartError FULL, SYSTEM */
 export async function writeJobNotes(path: string, notes: JobNotes, key: SigningKey): Promise<void> {
   await writeNote(path, kind, notes, key);
 }
 
 /**
- * Empty without a file.
+ * Reads the notes of a job; empty if there is no file.
  *
- * @throws BaselineError if they are not ours: then a new baseline has to be requested
+ * @throws BaselineError if they are not signed with the key: then a new baseline has to be requested
  */
 export async function readJobNotes(path: string, key: VerifyingKey): Promise<JobNotes> {
   return ((await readNote(path, kind, key)) as JobNotes | undefined) ?? noNotes;
@@ -66,14 +66,17 @@ export class JobRecord {
     return this.#notes;
   }
 
-  /** When the baseline was made, if it was made for an earlier FileIntegrity of this name; ms since 1970. */
+  /**
+   * When the baseline was made, if it was made for an earlier FileIntegrity with the same name; in ms since 1970.
+   * Undefined otherwise.
+   */
   get continuedFromMs(): number | undefined {
     const { madeFor } = this.#notes;
     return madeFor === undefined || madeFor.uid === this.#uid ? undefined : madeFor.atMs;
   }
 
   /**
-   * @param status the operator's knowledge of this node; undefined if it has none
+   * @param status what the operator knows about this node; undefined if it knows nothing
    * @returns whether there is a new request
    */
   takeStatus(status: FileIntegrityNodeStatus | undefined): boolean {
@@ -91,13 +94,13 @@ export class JobRecord {
     return Number.isNaN(madeAtMs) ? undefined : { provider, digest, madeAtMs };
   }
 
-  /** Requests that are not done yet. */
+  /** Requests that are not completed yet. */
   get requests(): NodeRequest[] {
     const done = new Set(this.#notes.doneRequests);
     return requestsOf(this.#status?.metadata.annotations).filter(({ id }) => !done.has(id));
   }
 
-  /** The operator has had results of us for this FileIntegrity: there was a baseline then. */
+  /** Whether the operator has received a result of this node for this FileIntegrity: then there was a baseline. */
   get wasSeenByOperator(): boolean {
     const { sequence, results = [], metadata } = this.#status ?? {};
     const owners = metadata?.ownerReferences ?? [];
@@ -105,13 +108,13 @@ export class JobRecord {
     return sequence !== undefined && results.some(({ condition }) => condition !== 'Errored');
   }
 
-  /** Whether this provider had made a baseline: if it has none now, it is missing. */
+  /** Whether this provider has made a baseline: if it has none now, the baseline was removed. */
   hadBaselineOf(provider: IntegrityProvider['name']): boolean {
     const { madeBy } = this.#notes;
     return madeBy === undefined ? this.wasSeenByOperator : madeBy === provider;
   }
 
-  /** True when they were not read before. @throws BaselineError if they are not ours */
+  /** Reads the notes once. Returns false if they were read before. @throws BaselineError if they are not signed with the key */
   async read(key: SigningKey): Promise<boolean> {
     if (this.#isRead) return false;
     this.#notes = await readJobNotes(this.#path, key);
@@ -119,7 +122,7 @@ export class JobRecord {
     return true;
   }
 
-  /** A baseline is about to be made: notes of others no longer matter. */
+  /** Call before a new baseline is made. Ignores notes that are not signed with the key, since they no longer matter. */
   async readIfOurs(key: SigningKey): Promise<void> {
     await this.read(key).catch(() => (this.#isRead = true));
   }
@@ -129,7 +132,10 @@ export class JobRecord {
     this.#notes = { ...this.#notes, ...more, doneRequests };
   }
 
-  /** After the result: a request whose result is lost has to be done again, which the provider knows not to do. */
+  /**
+   * Call after the result was sent. If a kill in between loses the notes, the requests are made again; the provider
+   * recognizes that it has completed them.
+   */
   async write(sequence: number, key: SigningKey): Promise<void> {
     this.#notes = { ...this.#notes, sequence };
     try {

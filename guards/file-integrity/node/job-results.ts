@@ -1,4 +1,7 @@
-/** The results of one job: made of its findings, numbered, sent; and the log of the last scan on the node. */
+/**
+ * The results of one job: builds them from its findings, numbers and sends them, and keeps the log of the last scan on
+ * the node.
+ */
 import { join } from 'node:path';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
@@ -38,7 +41,7 @@ export interface JobResultsOptions {
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly findings: CurrentFindings;
-  /** The parts of a result besides the findings, at the time of the result. */
+  /** The fields of a result besides the findings, read when the result is built. */
   readonly facts: () => ResultFacts;
   readonly onSent: () => void;
 }
@@ -53,23 +56,23 @@ export interface ResultFacts {
   readonly baseline: NodeResult['baseline'];
   /** See {@link NodeResult}. */
   readonly configuration: string | undefined;
-  /** Without it, a result does not wait on the disk. */
+  /** The key that signs a result kept on disk; without it, an unsent result is only in memory. */
   readonly key: SigningKey | undefined;
-  /** Large files that have not been read since the last scan. */
+  /** Large files that were not yet read since the last scan. */
   readonly reading: ReadonlySet<ByteString>;
-  /** Updates of packages that were accepted. */
+  /** Package updates that were accepted. */
   readonly accepted: readonly PackageUpdate[];
-  /** The same error is reported once in this time. */
+  /** Within this time, the same error is reported only once. */
   readonly periodMs: number;
   /** Why the last scan failed; undefined if it did not. */
   readonly failure: unknown;
 }
 
-/** Events come in groups: a file is written, then its mode is set. */
+/** Delay before a result, because events come in groups: a file is written, then its mode is set. */
 const gatherMs = 100;
-/** Least interval between two results caused by events; with it, a change is in the status within a second. */
+/** Minimum time between two results caused by events; with it, a change is in the status within a second. */
 const paceMs = 500;
-/** The interval is at least this many times as long as making a result took. */
+/** The time between results is at least this many times the CPU time that building a result took. */
 const paceFactor = 10;
 
 export class JobResults {
@@ -105,7 +108,7 @@ export class JobResults {
     return this.#sender.isPending;
   }
 
-  /** Continues from the state of an earlier process, and sends its pending result; true if there was one. */
+  /** Continues with the state of an earlier process, and sends a result that it could not send. Returns whether there was one. */
   async resume(key: SigningKey, sequence: number): Promise<boolean> {
     await this.#file.restore(key);
     this.#sequence = Math.max(this.#sequence, sequence);
@@ -114,12 +117,13 @@ export class JobResults {
     return result !== undefined;
   }
 
-  /** After a scan: its whole report is the log. */
+  /** Call after a scan: its whole report becomes the log. */
   async reportScan({ report, options, facts }: CheckResult): Promise<void> {
     this.#last = { options, facts };
     const log = [...plainReport(report, options, facts)].join('');
     await this.#writeLog(log);
-    // Paths that were compared individually meanwhile are reported in their present state.
+    // If other changes were found meanwhile by comparing single paths, the result has the current state, not that of
+    // the scan.
     const now = this.#options.findings.counts;
     const { added, removed, changed } = report.counts;
     const isSame = now.added === added && now.removed === removed && now.changed === changed;
@@ -127,7 +131,8 @@ export class JobResults {
   }
 
   /**
-   * Reports the present state. Without known differences and without a possible scan, that is not a success.
+   * Reports the current state. Without known differences this is a success, unless the last scan failed: then its error
+   * is reported.
    */
   async report(): Promise<void> {
     const outcome = this.#outcome(undefined);
@@ -138,7 +143,7 @@ export class JobResults {
     } else await this.#send(outcome);
   }
 
-  /** Reports soon, once for everything that comes until then. */
+  /** Reports soon; all changes until then are in one result. */
   soon(): void {
     const { clock, signal, logger } = this.#options;
     if (this.#cancelSoon !== undefined || signal.aborted) return;
@@ -147,14 +152,14 @@ export class JobResults {
       this.#cancelSoon = undefined;
       const before = process.threadCpuUsage();
       this.report().catch((err: unknown) => logger.error({ err }, 'cannot create a result'));
-      // CPU time instead of elapsed time: waiting for a CPU on a busy machine is not our work.
+      // CPU time, not elapsed time: waiting for a CPU on a busy machine is not our work.
       const { user, system } = process.threadCpuUsage(before);
       const workMs = (user + system) / 1000;
       this.#soonestMs = clock.monotonicMs() + Math.max(paceMs, paceFactor * workMs);
     });
   }
 
-  /** Reports an error: nothing is known about the files. */
+  /** Reports an error, after which nothing is known about the files. */
   async reportError(error: unknown): Promise<void> {
     const message = messageOf(error);
     const { clock, facts } = this.#options;
@@ -165,7 +170,7 @@ export class JobResults {
     this.#error = { message, atMs: nowMs };
   }
 
-  /** Without a key, the last findings are not kept for the next process. */
+  /** Call at the end. Without a key, the last findings are not kept for the next process. */
   async ended(key: SigningKey | undefined): Promise<void> {
     if (key !== undefined) await this.#file.write(key);
     await this.#sender.ended();
@@ -199,10 +204,10 @@ export class JobResults {
     const { detection, doneRequests, continuedFromMs, key, baseline, configuration } = more;
     const atMs = clock.wallMs();
     if (outcome.kind !== 'errored') this.#error = undefined;
-    // The clock makes it grow even if the last sent number is unknown.
+    // Using the clock, it increases even if the last number sent is unknown.
     this.#sequence = Math.max(this.#sequence + 1, atMs);
     const known = outcome.kind === 'failed' ? findings.latest(maxFindings) : { findings: [], omitted: 0 };
-    // If no file is known, the updates are reported.
+    // Updates are reported even if no single file is.
     const updates = [...more.accepted, ...findings.updates()].slice(-maxUpdates);
     const unread = outcome.kind === 'errored' ? undefined : findings.unread(maxUnreadFiles);
     const reading = outcome.kind === 'errored' ? undefined : findings.reading(more.reading, maxUnreadFiles);
@@ -218,7 +223,8 @@ export class JobResults {
       ...(configuration !== undefined && { configuration }),
       ...(outcome.kind !== 'errored' && baseline && { baseline }),
     };
-    // The file is written first: readers of the result know who made a change, so a kill must not lose that.
+    // Write the file first: readers of the result learn who made a change, and a kill must not lose that for later
+    // results.
     if (key !== undefined) await this.#file.write(key);
     await this.#sender.send(result, key);
   }

@@ -1,6 +1,6 @@
 /**
- * Where a job stands: what is known of its baseline, why its last step failed, and when it is due. Each step
- * reports here what came of it; plan.ts decides from the view what comes next.
+ * The state of a job: what is known about its baseline, why its last step failed, and when the next one is due. Each
+ * step reports its outcome here; plan.ts decides on the next one.
  */
 import type { Clock } from '../../../lib/time/clock.ts';
 import { BaselineError } from '../database/baseline-error.ts';
@@ -9,14 +9,14 @@ import type { InitReason, JobView } from './plan.ts';
 
 export class JobState {
   readonly times: JobTimes;
-  /** A scan is needed as soon as possible. */
+  /** Whether a scan is needed as soon as possible. */
   wantsScan = false;
   #baseline: JobView['baseline'] = 'unknown';
   #configuration: string | undefined;
   #failure: unknown;
   #isChecking = false;
 
-  /** @param schedule queried each time: the FileIntegrity may have changed */
+  /** @param schedule called each time, because the FileIntegrity may have changed */
   constructor(clock: Clock, schedule: () => JobSchedule) {
     this.times = new JobTimes(clock, schedule);
   }
@@ -30,30 +30,30 @@ export class JobState {
     return this.#baseline === 'broken';
   }
 
-  /** The configuration that the baseline was made with, or that it could not be made with. */
+  /** The id of the configuration with which the last baseline was made, or the last step failed. */
   get configuration(): string | undefined {
     return this.#configuration;
   }
 
-  /** Why nothing could be said of all files the last time; undefined if something could. */
+  /** Why the last attempt to examine all files failed; undefined if it succeeded. */
   get failure(): unknown {
     return this.#failure;
   }
 
-  /** The inputs have changed: the provider must be asked for the state of the baseline again. */
+  /** Call when the inputs have changed: the provider must be asked again for the state of the baseline. */
   forgetBaseline(): void {
     this.#baseline = 'unknown';
     this.times.forgetFailures();
   }
 
-  /** The provider has reported the state of the baseline of this configuration. */
+  /** Call when the provider has reported the state of the baseline for this configuration. */
   looked(baseline: JobView['baseline'], configuration: string): void {
     this.#baseline = baseline;
     this.times.works();
     if (baseline === 'ready') this.#configuration = configuration;
   }
 
-  /** A baseline was made. */
+  /** Call when a baseline was made. */
   initialized(reason: InitReason, configuration: string): void {
     this.looked('ready', configuration);
     this.wantsScan = false;
@@ -74,14 +74,14 @@ export class JobState {
     this.times.succeeded();
   }
 
-  /** A step was aborted because something else has to be done. */
+  /** Call when a step was aborted because something else has to be done. */
   superseded(): void {
-    // The reason for the aborted scan still holds.
+    // What made the aborted scan necessary still applies.
     if (this.#isChecking) this.wantsScan = true;
     this.#isChecking = false;
   }
 
-  /** @param configuration of the step; undefined if the configuration is missing */
+  /** Call when a step failed. @param configuration id of the step's configuration; undefined if there is no configuration */
   failed(error: unknown, configuration: string | undefined): void {
     this.#failure = error;
     this.#isChecking = false;

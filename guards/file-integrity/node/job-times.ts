@@ -1,4 +1,4 @@
-/** When a job is due: its next scan, and another try of what failed. Times are ms of the monotonic clock. */
+/** When a job's next scan is due, and when a failed step is retried. Times are in ms of the monotonic clock. */
 import { backoffDelayMs } from '../../../lib/time/backoff.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
 
@@ -8,24 +8,24 @@ export interface JobSchedule {
   readonly initialDelayS: number;
 }
 
-/** After a failure; the FileIntegrity's own period is the longest. */
+/** Delay of the first retry; delays grow up to the FileIntegrity's own period. */
 const firstRetryMs = 5000;
-/** An agent that is started again and again does not scan each time, nor one that loses events. */
+/** Minimum time between scans if the agent is restarted again and again, or keeps losing events. */
 const minPeriodMs = 60_000;
 
 export class JobTimes {
   readonly #clock: Clock;
   readonly #schedule: () => JobSchedule;
   readonly #startedMs: number;
-  /** When the last scan ended. */
+  /** When the last scan ended in this process. */
   #checkedMs = -Infinity;
   #failures = 0;
-  /** Infinity: no scan is due. */
+  /** When the next scan is due; Infinity if none is. */
   checkDueMs = Infinity;
-  /** Before it, what failed is not tried again. */
+  /** A failed step is not retried before this time. */
   retryDueMs = -Infinity;
 
-  /** `schedule` is read each time: the FileIntegrity may have changed. */
+  /** @param schedule called each time, because the FileIntegrity may have changed */
   constructor(clock: Clock, schedule: () => JobSchedule) {
     this.#clock = clock;
     this.#schedule = schedule;
@@ -37,13 +37,13 @@ export class JobTimes {
     return this.#startedMs + this.#schedule().initialDelayS * 1000;
   }
 
-  /** The schedule has changed: pending times become no later than it says. */
+  /** Call when the schedule has changed: the next scan is then due no later than the new schedule says. */
   reschedule(): void {
     if (!Number.isFinite(this.checkDueMs)) return;
     this.#checkBy(this.#clock.monotonicMs() + this.#schedule().gracePeriodS * 1000);
   }
 
-  /** Called if there is an earlier baseline. `lastMs` is the wall-clock time when a scan last ended. */
+  /** Call if there is an earlier baseline. `lastMs` is when the last scan ended, in wall-clock time; undefined if unknown. */
   resumed(lastMs: number | undefined): void {
     const nowMs = this.#clock.monotonicMs();
     const { gracePeriodS } = this.#schedule();
@@ -52,7 +52,7 @@ export class JobTimes {
     this.#checkBy(Math.max(this.firstDueMs, nowMs - Math.min(sinceMs, periodMs) + periodMs));
   }
 
-  /** Changes may have been missed. If that happens all the time, scans must not follow one another without a pause. */
+  /** Call when changes may have been missed. If that keeps happening, scans still have pauses between them. */
   checkSoon(): void {
     this.#checkBy(Math.max(this.#clock.monotonicMs(), this.#checkedMs + minPeriodMs));
   }
@@ -66,12 +66,12 @@ export class JobTimes {
     this.#succeeded(initialDelayS > 0 ? Math.min(initialDelayS, gracePeriodS) : gracePeriodS);
   }
 
-  /** A scan, or a baseline in the place of another. */
+  /** Call after a scan, or when a baseline was replaced. */
   succeeded(): void {
     this.#succeeded(this.#schedule().gracePeriodS);
   }
 
-  /** Returns when to try again: later each time. */
+  /** Call after a failure. Returns when to retry; the delay grows with each failure. */
   failed(): number {
     const { gracePeriodS } = this.#schedule();
     const retryMs = backoffDelayMs(this.#failures++, {
@@ -82,18 +82,18 @@ export class JobTimes {
     return this.#clock.monotonicMs() + retryMs;
   }
 
-  /** A request is pending. */
+  /** Call when there is a request: a retry may start at once. */
   tryNow(): void {
     this.retryDueMs = -Infinity;
   }
 
-  /** The cause of the failures no longer exists. */
+  /** Call when the cause of the failures is gone. */
   forgetFailures(): void {
     this.retryDueMs = -Infinity;
     this.#failures = 0;
   }
 
-  /** The known state is right, though no scan was made. */
+  /** Call when the provider works, although there was no scan. */
   works(): void {
     this.#failures = 0;
   }

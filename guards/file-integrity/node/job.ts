@@ -1,6 +1,6 @@
 /**
- * One FileIntegrity on this node: its parts and how they are connected, its state for plan.ts, and how each step
- * is done. The steps of all jobs of a node are done one after the other, see jobs.ts.
+ * One FileIntegrity on this node: its parts and how they are connected, its state as seen by plan.ts, and its steps.
+ * The steps of all jobs of a node run one after another, see jobs.ts.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -39,18 +39,18 @@ import type { FindingChange } from '../model/finding.ts';
 export class Job implements AsyncDisposable {
   readonly key: string;
   readonly uid: string;
-  /** The name of its directory, below the one of all jobs. */
+  /** Name of the job's directory within the directory of all jobs. */
   readonly directoryName: string;
   readonly #context: JobContext;
   readonly #logger: Logger;
   readonly #directory: string;
   readonly #stop = new AbortController();
-  /** The requests of the FileIntegrity, its configuration and the Node. */
+  /** What the FileIntegrity, its configuration and the Node request. */
   readonly #inputs: JobInputs;
-  /** What a restarted agent needs, and the requests that are not done yet. */
+  /** What a restarted agent needs, and the requests that are not completed yet. */
   readonly #record: JobRecord;
   readonly #key: KeyFollower;
-  /** What is known of the baseline, and when a step is due. */
+  /** What is known about the baseline, and when a step is due. */
   readonly #state: JobState;
   readonly #findings: CurrentFindings;
   readonly #packages: PackageUpdates;
@@ -118,7 +118,7 @@ export class Job implements AsyncDisposable {
     return this.#inputs.integrity;
   }
 
-  /** The present FileIntegrity. */
+  /** The current FileIntegrity. */
   set integrity(integrity: FileIntegrity) {
     const { provider } = this.#inputs.spec;
     this.#inputs.integrity = integrity;
@@ -140,7 +140,7 @@ export class Job implements AsyncDisposable {
     this.#context.wake();
   }
 
-  /** The operator's knowledge of this node; undefined if it has none. */
+  /** What the operator knows about this node; undefined if it knows nothing. */
   set status(status: FileIntegrityNodeStatus | undefined) {
     if (this.#record.takeStatus(status)) this.#state.times.tryNow();
     this.#newest.learn(this.#record.newestBaseline);
@@ -157,7 +157,7 @@ export class Job implements AsyncDisposable {
       isHeld: this.#inputs.isHeld,
       isReconfigured: this.#inputs.isReconfiguredSince(this.#record.notes.machineConfig),
       requests: this.#record.requests,
-      // The API takes precedence over a note, which may have been put back.
+      // The API takes precedence over the note: an old note may have been restored.
       madeBy: this.#newest.newest?.provider ?? this.#record.notes.madeBy,
       knowsFindings: this.#findings.isKnown,
       hasAcceptable: this.#packages.hasAcceptable,
@@ -178,13 +178,13 @@ export class Job implements AsyncDisposable {
     };
   }
 
-  /** Changes when the inputs of a run that has begun are outdated. */
+  /** Identifies the inputs of a step: if the stamp changes while the step runs, the step is outdated. */
   stampOf(kind: 'init' | 'accept' | 'check'): string {
     return this.#inputs.stampOf(kind, this.#record.requests);
   }
 
   async look(): Promise<void> {
-    // The key may have been replaced for a while and may now be the right one again.
+    // The key may have been wrong for a while, and be right again now.
     if (this.#state.isBroken) await this.#key.ask();
     const [provider, job] = [await this.#provider(), await this.#job()];
     if (await this.#record.read(job.signingKey)) {
@@ -203,7 +203,7 @@ export class Job implements AsyncDisposable {
     }
     this.#state.times.resumed(this.#record.notes.checkedMs);
     if (!this.#live.isRunning) await this.#packages.resume(job.signingKey);
-    // The results of the previous FileIntegrity were deleted with it.
+    // The results for the earlier FileIntegrity were deleted with it.
     if (continuedFromMs !== undefined && !this.#record.wasSeenByOperator) this.#state.wantsScan = true;
     await this.#live.start(job, provider);
   }
@@ -211,24 +211,25 @@ export class Job implements AsyncDisposable {
   async init(reason: InitReason, requests: readonly string[], signal: AbortSignal): Promise<void> {
     const { clock, counts } = this.#context;
     const provider = await this.#provider();
-    // A baseline signed with the previous key would be refused as soon as the new one is known.
+    // If the key has been replaced, a baseline signed with the old one would soon be refused: read the key now.
     await this.#key.ask();
     let job = await this.#job();
     await this.#record.readIfOurs(job.signingKey);
     await this.#live.stop();
     if (this.#record.continuedFromMs !== undefined) {
-      // A kill after the new baseline must not leave a note that describes it as the previous one.
+      // If the process is killed after the baseline is made, the note must not claim that it is the earlier
+      // FileIntegrity's.
       this.#record.done({ madeFor: undefined });
       await this.#record.write(this.#results.sequence, job.signingKey);
     }
     const startedMs = clock.monotonicMs();
-    // Read before the files: the baseline may not contain updates that are made meanwhile.
+    // Read before the files are: the baseline may lack updates that are made meanwhile.
     const packages = provider.openBaseline === undefined ? undefined : await this.#packages.read();
     const make = () =>
       provider.init(job, { signal, onProgress: counts.progress(), request: requests.at(-1) });
     let { entries, unread } = await make();
     while (job.signingKey !== this.#key.key) {
-      // The key was replaced meanwhile.
+      // The key was replaced meanwhile, so create the baseline again.
       job = await this.#job();
       ({ entries, unread } = await make());
     }
@@ -253,13 +254,13 @@ export class Job implements AsyncDisposable {
       this.#findings.accept(paths.filter((one) => !left.has(one)));
       const unread = [...left];
       this.#logger.info({ author, reason, accepted: paths.length - left.size, unread }, 'accepted findings');
-      // Beyond the limit, findings are only counted: a scan has to find the names of the rest.
+      // Findings beyond the limit are only counted: a scan has to find the paths of the rest.
       if (this.#findings.omitted > 0) this.#state.wantsScan = true;
       this.#record.done({}, [id]);
     });
   }
 
-  /** Accepts updates of packages into the baseline, if the files are still as explained. */
+  /** Accepts package updates into the baseline, if the files are still as the updates explain. */
   async acceptUpdates(signal: AbortSignal): Promise<void> {
     const all = this.#packages.acceptable();
     const { paths, updates, about, expected } = all;
@@ -269,7 +270,7 @@ export class Job implements AsyncDisposable {
     });
   }
 
-  /** @param onAccepted called with the paths that stay as in the baseline, before the result is reported */
+  /** @param onAccepted called with the paths that could not be accepted, before the result is reported */
   async #accept(
     paths: readonly ByteString[],
     about: Acceptance,
@@ -287,7 +288,7 @@ export class Job implements AsyncDisposable {
     await this.#goOn(job, provider);
   }
 
-  /** A scan begins. @throws what is wrong before it */
+  /** Starts a scan. @throws what prevents it */
   async beginCheck(): Promise<IntegrityJob> {
     const job = await this.#job();
     this.#state.beginCheck();
@@ -307,7 +308,7 @@ export class Job implements AsyncDisposable {
       const some = problems.slice(0, 3).map(({ path, code }) => `${hostPath(path, root.prefix)}: ${code}`);
       this.#logger.warn({ count: report.counts.problems, some }, 'some files could not be read');
     }
-    // The baseline may be older than the node's Machine Config Operator.
+    // The baseline may have been made before the node had a Machine Config Operator.
     const machineConfig = this.#record.notes.machineConfig ?? this.#inputs.machineConfig;
     this.#record.done({ checkedMs: clock.wallMs(), ...(machineConfig && { machineConfig }) });
     await this.#results.reportScan(result);
@@ -375,12 +376,12 @@ export class Job implements AsyncDisposable {
     };
   }
 
-  /** Reports the results of events. A step reports its results itself. */
+  /** Reports changes that events have shown. Steps report their results themselves. */
   #reportSoon(): void {
     if (this.#live.isRunning && this.#findings.isKnown) this.#results.soon();
   }
 
-  /** Reports the outcome of a step, keeps it for a restart, and watches the files again. */
+  /** After a step: reports its outcome, saves the state for a restart, and watches the files again. */
   async #goOn(job: IntegrityJob, provider: IntegrityProvider): Promise<void> {
     await this.#results.report();
     await this.#record.write(this.#results.sequence, job.signingKey);

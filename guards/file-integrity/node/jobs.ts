@@ -1,8 +1,9 @@
 /**
- * The FileIntegrities that are for this node: follows what belongs to each, and does one step after the other.
+ * The FileIntegrities that select this node: watches the objects that belong to each, and runs their steps one after
+ * another.
  *
- * It is imported when the first FileIntegrity is for this node, and the scan engine with it: an agent without one needs no
- * memory for them.
+ * This module is imported, and the scan engine with it, once the first FileIntegrity selects this node: an agent
+ * without one needs no memory for them.
  */
 import { type ConfigMap, configMaps, type Node } from '../../../lib/kube/object/object.ts';
 import type { SharedMetrics } from '../../../lib/kube/controller/shared-metrics.ts';
@@ -20,14 +21,14 @@ import { checkedTogether, firstOf, type Step, stepOf, wakeAtMs } from './plan.ts
 export interface WantedJob {
   readonly integrity: FileIntegrity;
   readonly types: IntegrityTypes;
-  /** Node of this machine, if there is one. */
+  /** The Node object of this machine, if there is one. */
   readonly node: Node | undefined;
 }
 
 export interface NodeJobsOptions extends Omit<JobContext, 'wake'> {
   readonly signal: AbortSignal;
   readonly metrics?: SharedMetrics | undefined;
-  /** Called when a step begins, with the key of its job, and with undefined when it has ended. */
+  /** Called with the step and the key of its job when it begins, and with undefined when it has ended. */
   readonly onStep?: (step: Step['kind'] | undefined, job?: string) => void;
 }
 
@@ -57,7 +58,7 @@ const removalMs = 24 * 60 * 60_000;
 export class NodeJobs {
   readonly #options: NodeJobsOptions;
   readonly #followed = new Map<string, Followed>();
-  /** Removed jobs that have not ended yet, by `namespace/name`. */
+  /** Removed jobs that have not ended yet, keyed by `namespace/name`. */
   readonly #ending = new Map<string, Promise<void>>();
   #wanted: ReadonlyMap<string, WantedJob> = new Map();
   #running: Running | undefined;
@@ -69,7 +70,7 @@ export class NodeJobs {
     options.counts.jobs = () => [...this.#followed.values()].map(({ job }) => job.reading);
   }
 
-  /** The jobs that are for this node now, keyed by `namespace/name`. */
+  /** The FileIntegrities that select this node now, keyed by `namespace/name`. */
   set wanted(wanted: ReadonlyMap<string, WantedJob>) {
     this.#wanted = wanted;
     this.#followWanted();
@@ -82,7 +83,7 @@ export class NodeJobs {
       if (now === undefined || now.integrity.metadata.uid !== job.uid) this.#end(key);
     }
     for (const [key, one] of wanted) {
-      // The one before it still writes to their directory.
+      // The previous job with this key still writes to their common directory.
       if (this.#ending.has(key)) continue;
       const known = this.#followed.get(key);
       if (known === undefined) this.#followed.set(key, this.#follow(one));
@@ -95,7 +96,7 @@ export class NodeJobs {
     this.#wake();
   }
 
-  /** Does what is due until the signal aborts; then it ends all jobs. */
+  /** Runs the steps that are due, until the signal aborts; then ends all jobs. */
   async run(): Promise<void> {
     const { signal, clock } = this.#options;
     this.#removeOldSoon(firstRemovalMs);
@@ -216,7 +217,10 @@ export class NodeJobs {
     }
   }
 
-  /** A failure concerns only its job, unless the job has to end or to do something else. */
+  /**
+   * Records a failure, which concerns only this job, unless the step was aborted because the job ends or has something
+   * else to do.
+   */
   async #attempt(job: Job, action: () => Promise<unknown>): Promise<void> {
     try {
       await action();
@@ -241,9 +245,11 @@ export class NodeJobs {
         name: nodeStatusName(name, nodeName),
         transform: slimStatus,
         onChange: (status) => {
-          // `a` on b-c and `a-b` on c have one name: requests to the other one are not for us.
+          // FileIntegrity `a` on node `b-c` and `a-b` on node `c` have the same status name: requests to the other one
+          // must be ignored.
           job.status = status?.nodeName === nodeName ? status : undefined;
-          // The FileIntegrityNodeStatus decides whether a missing baseline is the first one.
+          // The configuration is passed on only after the status, which decides whether a missing baseline is the first
+          // one.
           if (!isStatusKnown && configuration !== undefined) job.configuration = configuration;
           isStatusKnown = true;
         },
@@ -282,7 +288,7 @@ export class NodeJobs {
   }
 }
 
-/** The current step was replaced: another one has to be done. */
+/** Aborts the current step because another one has to be done. */
 class Superseded extends Error {}
 
 function planOf(job: Job, nowMs: number): Planned {
@@ -298,7 +304,7 @@ async function oneByOne(
 ): Promise<PromiseSettledResult<CheckResult>[]> {
   const results: PromiseSettledResult<CheckResult>[] = [];
   for (const job of jobs) {
-    // The sums of each begin with nothing.
+    // Each job's progress starts at zero.
     const onProgress = counts.progress();
     const [result] = await Promise.allSettled([provider.check(job, { ...options, onProgress })]);
     options.signal.throwIfAborted();

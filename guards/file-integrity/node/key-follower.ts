@@ -1,4 +1,4 @@
-/** The key of a job: queried until it exists, and periodically after that, since it may be replaced. */
+/** The key of a job: read repeatedly until it exists, and then at intervals, because it may be replaced. */
 import { createPrivateKey, createPublicKey } from 'node:crypto';
 
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
@@ -11,13 +11,13 @@ import { isForbidden, isNotFound } from '../../../lib/kube/client/client-errors.
 import { secrets } from '../../../lib/kube/object/object.ts';
 
 export const keySecretName = 'file-integrity-baseline-key';
-/** 32 random bytes or more. */
+/** Contains 32 or more random bytes. */
 export const hmacDataKey = 'hmac-sha256';
-/** PKCS #8 in PEM. Preferred if both keys exist. */
+/** Contains PKCS #8 in PEM. Preferred if the Secret has both. */
 export const ed25519DataKey = 'ed25519';
 
 /**
- * The key, or why there is no usable one, with the remedy.
+ * Reads the key. If there is no usable one, returns the reason and the remedy.
  *
  * @throws the client's errors, except for a missing or forbidden Secret
  */
@@ -43,7 +43,7 @@ export async function readSigningKey(
       if (privateKey.asymmetricKeyType === 'ed25519')
         return { scheme: 'ed25519', privateKey, publicKey: createPublicKey(privateKey) };
     } catch {
-      // Said below.
+      // Reported below.
     }
     return `${name} has no Ed25519 private key (PKCS #8, PEM) under ${ed25519DataKey}.`;
   }
@@ -58,18 +58,18 @@ export interface KeyFollowerOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** There is a key, or another one: {@link KeyFollower.key}. */
+  /** Called when a key was found, or has changed: see {@link KeyFollower.key}. */
   readonly onKey: () => void;
-  /** There has been none for a while. */
+  /** Called when no key was found for a while. */
   readonly onMissing: (error: RampartError) => Promise<void>;
 }
 
-/** The operator creates it with the first FileIntegrity, so it is not missing for long. */
+/** Retries are frequent: the operator creates the key with the first FileIntegrity, so it is not missing for long. */
 const missing = { baseMs: 250, maxMs: 5000 };
 const knownMs = 10 * 60_000;
-/** Before that its absence is not an error: the operator is about to make it. */
+/** A key that is missing for less than this is not an error: the operator is about to create it. */
 const patienceMs = 10_000;
-/** An API that does not answer holds up nothing else. */
+/** Time limit of a read, so that an API that does not answer delays nothing else. */
 const askMs = 5000;
 
 export class KeyFollower {
@@ -103,10 +103,10 @@ export class KeyFollower {
   }
 
   /**
-   * Reads it now: before a step that depends on the present key. The known key stays if the new one is
-   * unusable, and if the API does not answer.
+   * Reads the key now, before a step that depends on the current one. If the new key is unusable, or the API does not
+   * answer, the known key is kept.
    *
-   * @returns why there is no usable key; undefined if there is one, or if it is unknown
+   * @returns why there is no usable key; undefined if there is one, or if that is unknown
    */
   async ask(): Promise<string | undefined> {
     const { client, namespace, logger, signal, onKey } = this.#options;

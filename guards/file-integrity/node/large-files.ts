@@ -1,6 +1,6 @@
 /**
- * Reads large files after a scan, while the findings in the others are already reported: no file waits for
- * another one. The last known state of a large file stays until it has been read.
+ * Reads large files after a scan. The scan's findings in other files are already reported, so they do not wait for
+ * large ones. The last known state of a large file is kept until it is read.
  */
 import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
@@ -13,15 +13,15 @@ export interface LargeFilesOptions {
   readonly logger: Logger;
   readonly nowMs: () => number;
   readonly progress: () => RunOptions['onProgress'];
-  /** Changes are not reported then; a scan follows. */
+  /** Whether changes must not be reported now; a scan follows then. */
   readonly isHeld: () => boolean;
-  /** A large file has been read. */
+  /** Called when a large file was read. */
   readonly onRead: () => void;
 }
 
 export class LargeFiles {
   readonly #options: LargeFilesOptions;
-  /** To be read; the first is being read. */
+  /** Files to read; the first one is being read. */
   readonly #paths = new Set<ByteString>();
   #running: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined;
 
@@ -33,15 +33,15 @@ export class LargeFiles {
     return this.#paths;
   }
 
-  /** Adds files to read; one that waits or is being read is not read twice. */
+  /** Adds files to read; a file that waits or is being read is not added twice. */
   add(paths: Iterable<ByteString>): void {
     for (const path of paths) this.#paths.add(path);
   }
 
-  /** Reads the waiting files, and compares them with the present baseline. */
+  /** Reads the waiting files, and compares them with the current baseline. */
   start(job: IntegrityJob, provider: IntegrityProvider): void {
     if (this.#running !== undefined || this.#paths.size === 0) return;
-    // This provider has no large files: it reads all files itself.
+    // This provider reads all files in its scans.
     if (provider.readLarge === undefined) return this.#paths.clear();
     const stop = new AbortController();
     this.#running = { stop, ended: this.#run(job, provider, stop.signal) };
@@ -53,7 +53,7 @@ export class LargeFiles {
     await this.#running?.ended;
   }
 
-  /** A new baseline has their present state. */
+  /** Call when a new baseline was made: it contains the current state of these files. */
   clear(): void {
     this.#paths.clear();
   }
@@ -61,7 +61,7 @@ export class LargeFiles {
   async #run(job: IntegrityJob, provider: IntegrityProvider, signal: AbortSignal): Promise<void> {
     const { findings, isHeld, logger, nowMs, onRead, progress } = this.#options;
     try {
-      // More may come meanwhile.
+      // More files may be added meanwhile.
       while (this.#paths.size > 0 && !signal.aborted) {
         const files = provider.readLarge?.(job, [...this.#paths], { signal, ...progressOf(progress()) });
         for await (const file of files ?? []) {

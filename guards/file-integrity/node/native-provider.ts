@@ -1,6 +1,4 @@
-/**
- * Our own engine as a provider: scans by `scan/`, baselines by `database/`, the comparison by `compare.ts`.
- */
+/** The provider `native`, our own engine: scans with `scan/`, stores baselines with `database/`, compares with `compare.ts`. */
 import type { AideConf } from '../aide-conf/conf.ts';
 import { configDigest } from '../aide-conf/digest.ts';
 import { Selection } from '../aide-conf/selection.ts';
@@ -40,25 +38,25 @@ import { withAccepted } from './accepted-entries.ts';
 import { BaselineStore } from './baseline-store.ts';
 
 export interface NativeProviderOptions {
-  /** Version of Rampart; in baselines and reports. */
+  /** Version of Rampart, for baselines and reports. */
   readonly version: string;
-  /** Threads that read files. Default: the scanner's. */
+  /** Number of threads that read files. Default: the scanner's. */
   readonly workers?: number | undefined;
-  /** Limit for all threads together. Default: unlimited. */
+  /** Limit for all threads together, in bytes per second. Default: unlimited. */
   readonly readBytesPerSecond?: number | undefined;
   /** Niceness of these threads, as in nice(1). Default: 0. */
   readonly niceness?: number;
 }
 
-/** How many request ids a baseline remembers. A request older than these is carried out again if it is repeated. */
+/** Limit of the request ids that a baseline remembers. If a forgotten request is repeated, it is carried out again. */
 const maxRequests = 100;
 
-/** Holds nothing but memory between two calls. */
+/** Holds only memory between two calls. */
 export class NativeProvider implements IntegrityProvider {
   readonly name = 'native';
   readonly #options: NativeProviderOptions;
   readonly #rate: ReadRate;
-  /** Threads that read large files now. */
+  /** Number of threads that are reading large files. */
   #largeReaders = 0;
 
   constructor(options: NativeProviderOptions) {
@@ -183,7 +181,7 @@ export class NativeProvider implements IntegrityProvider {
     const accepted = paths.filter((path) => !unread.has(path));
     const header = this.#header(job, { madeBy: 'accept', requests: [...requests, request], author, reason });
     await store.replace(
-      // The rest is unchanged, including the configuration that it was made with.
+      // Everything else is unchanged, including the configuration that the baseline was made with.
       {
         header: { ...header, configDigest: baseline.header.configDigest },
         entries: withAccepted(baseline.entries(signal), accepted, now),
@@ -254,7 +252,7 @@ function confOf({ conf: { name, text }, root }: IntegrityJob): AideConf {
   return readAideConf(name, text, nodeEnvironment(root));
 }
 
-/** The present baseline may be damaged: it is about to be replaced. */
+/** Opens the current baseline; undefined if it is unusable, which does not matter because it is about to be replaced. */
 async function openIfUsable(store: BaselineStore): Promise<Baseline | undefined> {
   try {
     return await store.open();
@@ -268,12 +266,12 @@ function requestsOf(baseline: Baseline | undefined): string[] {
   return baseline?.header.about['requests']?.split(' ').filter((id) => id !== '') ?? [];
 }
 
-/** With the expected amounts, if baselines have them. */
+/** The options of a scan. What it is expected to read is taken from the baselines, if there are any. */
 function scanOptions(
   { signal, onProgress, largeBytes }: CheckOptions,
   baselines: readonly Baseline[],
 ): ScanOptions {
-  // Several baselines may have the same files.
+  // The maximum, not the sum: the baselines may have the same files.
   const max = (of: (baseline: Baseline) => number): number => Math.max(0, ...baselines.map(of));
   const expected = {
     files: max(({ counts }) => counts.entries),

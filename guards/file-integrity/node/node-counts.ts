@@ -5,43 +5,43 @@ import type { ScanProgress } from '../provider/provider.ts';
 import type { Detection } from '../model/finding.ts';
 import { Histogram } from '../../../lib/telemetry/histogram.ts';
 
-/** Readings of one FileIntegrity. */
+/** Current values for one FileIntegrity. */
 export interface JobReading {
-  /** `namespace/name` */
+  /** `namespace/name` of the FileIntegrity. */
   readonly key: string;
   readonly findings: number;
   readonly unread: number;
-  /** The state of its files is unknown. */
+  /** Whether the state of its files is unknown. */
   readonly errored: boolean;
-  /** There is a result that the API does not have. */
+  /** Whether there is a result that the API has not received yet. */
   readonly pending: boolean;
-  /** How changes are known between scans. */
+  /** How changes are detected between scans. */
   readonly detection: Detection;
-  /** When a scan or a baseline ended last, ms since 1970; undefined: none has. */
+  /** When the last scan or baseline was completed, in ms since 1970; undefined before the first. */
   readonly scannedMs: number | undefined;
-  /** How often it is scanned; undefined: scans are held off. */
+  /** How often it is scanned; undefined while scans are held. */
   readonly periodMs: number | undefined;
 }
 
 export class NodeCounts {
-  /** Completed checks and baselines, by outcome. */
+  /** Completed scans by kind, and failed ones. */
   readonly scans = { check: 0, init: 0, accept: 0, failed: 0 };
   readonly scanSeconds = new Histogram([0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800]);
   files = 0;
   bytes = 0;
   results = 0;
-  /** CPU time of other programs that scan. */
+  /** CPU time of other programs that scan, in ms. */
   #cpuMs = 0;
   readonly findings = { event: 0, scan: 0 };
-  /** Jobs of this node; none before the first FileIntegrity is for it. */
+  /** Jobs of this node; empty until the first FileIntegrity selects the node. */
   jobs: () => Iterable<JobReading> = () => [];
 
-  /** Grows as long as a scan goes on, also within one large file. */
+  /** Increases while a scan makes progress, even within one large file. */
   get work(): number {
     return this.files + this.bytes + this.#cpuMs;
   }
 
-  /** Takes the sums of one run as they grow. */
+  /** Returns a function that receives the growing totals of one run, and adds the increases. */
   progress(): (sums: Pick<ScanProgress, 'files' | 'bytes' | 'cpuMs'>) => void {
     let [files, bytes, cpuMs] = [0, 0, 0];
     return (sums) => {

@@ -2,10 +2,10 @@ import type { PartHealth } from '../../../guard/context.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
 import type { NodeCounts } from './node-counts.ts';
 
-/** A disk that answers no read for this long will not answer at all. */
+/** A disk that has not answered a read for this long is not going to. */
 const stuckMs = 15 * 60_000;
 
-/** Notices a step that does not end. */
+/** Detects a step that makes no progress. */
 export class StepWatch {
   readonly #clock: Clock;
   readonly #counts: Pick<NodeCounts, 'work'>;
@@ -13,19 +13,19 @@ export class StepWatch {
   #seen = 0;
   #sinceMs = 0;
 
-  /** @param counts their `work` grows while a scan goes on */
+  /** @param counts their `work` increases while a scan makes progress */
   constructor(clock: Clock, counts: Pick<NodeCounts, 'work'>) {
     this.#clock = clock;
     this.#counts = counts;
   }
 
-  /** The step that has begun; undefined when it has ended. */
+  /** Call with the step that begins, and with undefined when it has ended. */
   set(step: string | undefined): void {
     this.#step = step;
     this.#sinceMs = this.#clock.monotonicMs();
   }
 
-  /** Call it at intervals. */
+  /** Call at intervals; returns the problem, if there is one. */
   problem(): string | undefined {
     const nowMs = this.#clock.monotonicMs();
     const { work } = this.#counts;

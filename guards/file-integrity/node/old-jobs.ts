@@ -1,20 +1,23 @@
 /**
- * The directories of jobs. They are named like FileIntegrities: one that is created again continues from the
- * previous baseline. Directories of FileIntegrities that are gone, or no longer for this node, are kept for
- * 30 days.
+ * The directories of jobs. Each is named after its FileIntegrity, so that a FileIntegrity which is created again
+ * continues with the previous baseline. The directories of FileIntegrities that were deleted, or no longer select this
+ * node, are kept for 30 days.
  */
 import { hash } from 'node:crypto';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const keptMs = 30 * 24 * 60 * 60_000;
-/** `namespace.name`; a namespace has no dot. */
+/** `namespace.name`; a namespace contains no dot. */
 const jobDirectory = /^[a-z0-9-]+\.[a-z0-9.-]+$/;
 
-/** A file system takes no longer name, and a FileIntegrity may have 253 characters. */
+/** Limit of a name in the file system. The name of a FileIntegrity may have 253 characters. */
 const maxNameBytes = 255;
 
-/** The same for a FileIntegrity of this name in either API group: only one of them counts, see ../same-name.ts. */
+/**
+ * Independent of the API group: if both groups have a FileIntegrity with this name, only one is in effect, see
+ * ../results/same-name.ts.
+ */
 export function jobDirectoryName(namespace: string, name: string): string {
   const whole = `${namespace}.${name}`;
   if (whole.length <= maxNameBytes) return whole;
@@ -23,9 +26,10 @@ export function jobDirectoryName(namespace: string, name: string): string {
 }
 
 /**
- * Removes the directories that nothing was written to for 30 days, but not these. Returns what it removed.
+ * Removes directories of jobs that were not written to for 30 days, except those in `inUse`. Returns the names of
+ * removed ones.
  *
- * @throws what the file system says
+ * @throws errors of the file system
  */
 export async function removeOldJobs(
   directory: string,

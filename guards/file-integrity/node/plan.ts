@@ -1,42 +1,40 @@
-/**
- * Decides what to do next for the FileIntegrities of a node. No I/O, no clock.
- */
+/** Decides on the next step for the FileIntegrities of a node. */
 import type { IntegrityProvider } from '../provider/provider.ts';
 import type { NodeRequest } from '../results/node-result.ts';
 
 export type AcceptRequest = Extract<NodeRequest, { kind: 'accept' }>;
 
-/** The known facts about one FileIntegrity on this node. Times are of one monotonic clock. */
+/** What is known about one FileIntegrity on this node. Times are those of one monotonic clock. */
 export interface JobView {
   readonly gracePeriodMs: number;
-  /** The FileIntegrity's settings. */
+  /** The provider that the FileIntegrity requests. */
   readonly provider: IntegrityProvider['name'];
-  /** There is a configuration, and a key to sign with. */
+  /** Whether there is a configuration; `hasKey`: whether there is a key to sign with. */
   readonly hasConfiguration: boolean;
   readonly hasKey: boolean;
-  /** The annotation `holdoff`, or the node is being updated. */
+  /** Whether the annotation `holdoff` is set, or the node is being updated. */
   readonly isHeld: boolean;
-  /** The machine configuration is another than the one that the baseline was made with. */
+  /** Whether the machine configuration is another one than when the baseline was made. */
   readonly isReconfigured: boolean;
-  /** Requests that were not carried out yet. */
+  /** Requests that are not completed yet. */
   readonly requests: readonly NodeRequest[];
   /**
-   * As the provider reports it for this configuration; `unknown` if it was not asked; `broken` when there is one that cannot be
-   * used.
+   * The state that the provider reports for this configuration; `unknown` if it was not asked yet, `broken` if there is
+   * a baseline that cannot be used.
    */
   readonly baseline: 'unknown' | 'none' | 'ready' | 'other-configuration' | 'broken';
-  /** The provider of the last one; undefined if unknown. */
+  /** The provider of the last baseline; undefined if unknown. */
   readonly madeBy: IntegrityProvider['name'] | undefined;
-  /** Whether it is known what differs from the baseline. */
+  /** Whether the differences from the baseline are known. */
   readonly knowsFindings: boolean;
-  /** Before it no first baseline is made: the node is still being set up. */
+  /** The first baseline is not made before this time, because the node is still being set up. */
   readonly firstDueMs: number;
   readonly checkDueMs: number;
-  /** Explained changes can be accepted into the baseline. */
+  /** Whether there are changes by package updates that can be accepted into the baseline. */
   readonly hasAcceptable: boolean;
-  /** A scan is needed as soon as possible: events were lost. */
+  /** Whether a scan is needed as soon as possible, because events were lost. */
   readonly wantsScan: boolean;
-  /** After a failure, nothing is tried before this time. */
+  /** After a failure, no step is started before this time. */
   readonly retryDueMs: number;
 }
 
@@ -48,7 +46,7 @@ export type Step =
   /** Ask the provider for the state of the baseline. */
   | { readonly kind: 'look' }
   | { readonly kind: 'init'; readonly reason: InitReason; readonly requests: readonly string[] }
-  /** Without a request: updates of packages. */
+  /** Without a request, package updates are accepted. */
   | { readonly kind: 'accept'; readonly request?: AcceptRequest }
   | { readonly kind: 'check' };
 
@@ -58,7 +56,7 @@ export function stepOf(view: JobView, nowMs: number): Step {
   if (!view.hasKey) return { kind: 'wait', for: 'key' };
   if (nowMs < view.retryDueMs) return waitUntil(view.retryDueMs);
   if (view.baseline === 'unknown') return { kind: 'look' };
-  // An explicit request: it is executed even while scans are held, and whatever the state of the baseline.
+  // An explicit request is carried out even while scans are held, and whatever the state of the baseline.
   const initRequests = view.requests.filter(({ kind }) => kind === 're-init');
   if (initRequests.length > 0) {
     return { kind: 'init', reason: 'request', requests: initRequests.map(({ id }) => id) };
@@ -68,7 +66,7 @@ export function stepOf(view: JobView, nowMs: number): Step {
   const isReady = view.baseline === 'ready' && !isOfOther;
   if (accept !== undefined && isReady && view.knowsFindings) return { kind: 'accept', request: accept };
   if (view.isHeld) return { kind: 'wait', for: 'holdoff' };
-  // The one that this provider made before the other is older than what the other knows.
+  // An earlier baseline of this provider is older than that of the other provider, so it is not used.
   if (isOfOther) return init('provider');
   switch (view.baseline) {
     case 'none':
@@ -76,7 +74,7 @@ export function stepOf(view: JobView, nowMs: number): Step {
     case 'other-configuration':
       return init('configuration');
     case 'broken':
-      // The right one may have been put back.
+      // The right baseline may have been restored.
       return nowMs < view.checkDueMs ? waitUntil(view.checkDueMs) : { kind: 'look' };
     case 'ready': {
       if (view.isReconfigured) return init('machine-config');
@@ -87,7 +85,7 @@ export function stepOf(view: JobView, nowMs: number): Step {
   }
 }
 
-/** Scans that would be due within this share of their own period are made together with one that is due. */
+/** A scan that would be due within this fraction of its own period is made together with one that is due now. */
 export const togetherShare = 0.25;
 
 export interface PlannedJob {
@@ -95,7 +93,7 @@ export interface PlannedJob {
   readonly step: Step;
 }
 
-/** The jobs of one scan: the due one, and those of the same provider that are due soon. */
+/** The jobs that are scanned together: the due one, and those of the same provider that are due soon. */
 export function checkedTogether<J extends PlannedJob>(due: J, jobs: readonly J[], nowMs: number): J[] {
   const isSoon = ({ view, step }: J): boolean =>
     view.provider === due.view.provider &&
@@ -110,7 +108,7 @@ export function checkedTogether<J extends PlannedJob>(due: J, jobs: readonly J[]
 
 const urgency: Readonly<Record<Step['kind'], number>> = { look: 0, accept: 1, init: 2, check: 3, wait: 4 };
 
-/** The job that comes first: quick steps before long ones, and the scan that has been due longest. */
+/** The job whose step comes first: quick steps before long ones, and the scan that has been due longest. */
 export function firstOf<J extends PlannedJob>(jobs: readonly J[]): J | undefined {
   let first: J | undefined;
   for (const job of jobs) {
@@ -125,7 +123,7 @@ function comesBefore(one: PlannedJob, other: PlannedJob): boolean {
   return difference !== 0 ? difference < 0 : one.view.checkDueMs < other.view.checkDueMs;
 }
 
-/** When the next step may be due by time alone. */
+/** The earliest time at which a waiting step becomes due. */
 export function wakeAtMs(jobs: readonly PlannedJob[]): number {
   let atMs = Infinity;
   for (const { step } of jobs)

@@ -1,6 +1,4 @@
-/**
- * Writes results of one job to the API: the newest one, retried until it is accepted, also after a restart.
- */
+/** Writes the results of one job to the API: only the latest, which is retried until the API accepts it, also after a restart. */
 import { readFile, unlink } from 'node:fs/promises';
 import { Backoff } from '../../../lib/time/backoff.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
@@ -18,20 +16,20 @@ export interface ResultSenderOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
   readonly owner: OwnerReference;
-  /** Where a result waits that the API has not accepted. */
+  /** The file of a result that the API has not accepted yet. */
   readonly path: string;
   readonly logger: Logger;
   readonly onSent: (result: NodeResult) => void;
-  /** Stops it; the next one sends what waits on the disk. */
+  /** Stops sending when it aborts; the next process sends what is left on disk. */
   readonly signal: AbortSignal;
 }
 
-/** managedFields take no longer name (apimachinery, MaxFieldManagerLength). */
+/** Limit of the names in managedFields (apimachinery, MaxFieldManagerLength). */
 const maxManager = 128;
 const backoffOptions = { baseMs: 500, maxMs: 30_000, jitter: 0.3 };
 const purpose = 'result';
 
-/** One for a job. */
+/** There is one for each job. */
 export class ResultSender {
   readonly #options: ResultSenderOptions;
   readonly #fieldManager: string;
@@ -39,7 +37,7 @@ export class ResultSender {
   #waiting: NodeResult | undefined;
   #isSaved = false;
   #running: Promise<void> | undefined;
-  /** Ends a wait: there is something newer, and perhaps the API is back. */
+  /** Ends the wait for a retry: there is a newer result, and the API may be reachable again. */
   #hurry = new AbortController();
 
   constructor(options: ResultSenderOptions) {
@@ -47,12 +45,12 @@ export class ResultSender {
     this.#fieldManager = `rampart-file-integrity-${options.nodeName}`.slice(0, maxManager);
   }
 
-  /** Whether there is a result that the API does not have. */
+  /** Whether there is a result that the API has not accepted yet. */
   get isPending(): boolean {
     return this.#waiting !== undefined;
   }
 
-  /** The pending result of an earlier process. */
+  /** Sends the pending result of an earlier process, and returns it. */
   async resume(key: SigningKey): Promise<NodeResult | undefined> {
     const text = await readFile(this.#options.path, 'utf8').catch(() => undefined);
     if (text === undefined) return undefined;
@@ -67,7 +65,10 @@ export class ResultSender {
     return result;
   }
 
-  /** Takes the place of one that waits. With a key it is kept on the disk until it is sent, which may fail. */
+  /**
+   * Sends a result; it replaces one that is still waiting. With a key, it is kept on disk until it is sent, unless
+   * writing it fails.
+   */
   async send(result: NodeResult, key: SigningKey | undefined): Promise<void> {
     this.#send(result);
     if (key === undefined) return;
@@ -75,14 +76,14 @@ export class ResultSender {
       const text = seal(purpose, JSON.stringify(result), key);
       await replaceFile(this.#options.path, async (file) => file.writeFile(text));
       this.#isSaved = true;
-      // The result was sent while the file was being written.
+      // The result was sent while the file was written.
       if (this.#waiting === undefined) await this.#forget();
     } catch (err) {
       this.#options.logger.warn({ err }, 'a queued result could not be saved; a restart would lose it');
     }
   }
 
-  /** Resolves when no request is under way; soon after the signal. */
+  /** Resolves when no request is running; soon after the signal aborts. */
   async ended(): Promise<void> {
     await this.#running;
   }

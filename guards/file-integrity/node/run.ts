@@ -1,4 +1,4 @@
-/** The guard's part in the agent: baselines, scans and results of the FileIntegrities for this node. */
+/** The guard's part of the agent: baselines, scans and results of the FileIntegrities that select this node. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -24,11 +24,11 @@ import { winnerOf } from '../results/same-name.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
 import type { StartLive } from '../live/live-job.ts';
 
-/** The agent's part, which detects changes at once. */
+/** The guard's part of the agent. It also detects changes as they happen. */
 export const fileIntegrityNode: NodePart<FileIntegrityOptions> = async (context, options) => {
   const { mode, readBytesPerSecond, workers } = options;
   await runFileIntegrityNode(context, {
-    // Changes are seen by kprobes where accesses are seen by fentry.
+    // Changes have no fentry mode; kprobes detect them on the same kernels.
     live: liveOf({ signal: context.signal, mode: mode === 'fentry' ? 'auto' : mode }),
     ...{ readBytesPerSecond, workers },
   });
@@ -37,39 +37,39 @@ export const fileIntegrityNode: NodePart<FileIntegrityOptions> = async (context,
 export type ProviderName = IntegrityProvider['name'];
 
 export interface FileIntegrityNodeOptions {
-  /** Limit of the native provider. Default: unlimited. */
+  /** Limit of the native provider, in bytes per second. Default: unlimited. */
   readonly readBytesPerSecond?: number | undefined;
-  /** Threads of the native provider. Default: 2, or the number of CPUs. */
+  /** Number of threads of the native provider. Default: 2, or the number of CPUs if that is lower. */
   readonly workers?: number | undefined;
-  /** Replaces our own provider; created when a FileIntegrity requests it. */
+  /** Replaces providers; each is created when a FileIntegrity requests it. */
   readonly providers?: Partial<Record<ProviderName, () => Promise<IntegrityProvider> | IntegrityProvider>>;
   /** Watches files between the scans. */
   readonly live?: StartLive;
-  /** Called when something is begun or has ended. */
+  /** Called when a step begins or ends, and when the number of jobs changes. */
   readonly onState?: (state: NodeState) => void;
   readonly clock?: Clock;
-  /** How long a change by dpkg waits for dpkg to say of which package it is. Default: half a minute. */
+  /** How long a change by dpkg waits until dpkg has recorded its package. Default: half a minute. */
   readonly packagesIdleMs?: number;
-  /** The content of larger files is compared after that of the others. Default: 256 MiB. */
+  /** Larger files are compared after all others. Default: 256 MiB. */
   readonly largeBytes?: number;
 }
 
 export interface NodeState {
   readonly ready: boolean;
-  /** FileIntegrities that are for this node. */
+  /** Number of FileIntegrities that select this node. */
   readonly jobs: number;
-  /** The current step; undefined without one. */
+  /** The current step; undefined between steps. */
   readonly step: 'look' | 'init' | 'accept' | 'check' | undefined;
 }
 
 /** Prefix of paths in converted configurations. */
 const hostPrefix = '/hostroot';
-/** A scan only uses CPU time that no other process needs. */
+/** Scans only use CPU time that no other process needs. */
 const scanNiceness = 19;
 
 /**
- * Runs until `signal` aborts. Without the API, it continues with the last known state, and results wait on
- * the disk. A failure of one FileIntegrity is a result of that one.
+ * Runs until `signal` aborts. Without the API, it continues with the last known state, and results wait on disk. If a
+ * FileIntegrity fails, that becomes its result, and the others are not affected.
  */
 export async function runFileIntegrityNode(
   context: NodeContext,
@@ -157,9 +157,9 @@ export async function runFileIntegrityNode(
 }
 
 /**
- * The jobs that are for this node, keyed by `namespace/name`.
+ * The FileIntegrities that select this node, keyed by `namespace/name`.
  *
- * @param directory of all jobs: one that has its own there has been checked on this node
+ * @param directory of all jobs: a FileIntegrity with a subdirectory there has already run on this node
  */
 function wantedJobs(
   integrities: readonly { readonly types: IntegrityTypes; readonly cache: IndexedCache<FileIntegrity> }[],
@@ -172,7 +172,7 @@ function wantedJobs(
       const integrity = cache.get(key);
       return integrity === undefined ? [] : [{ types, integrity, node }];
     });
-    // An object that is not for this node can win, too: the operator decides without knowing the node, and both must agree.
+    // The winner need not select this node: the operator determines it without knowing the node, and both must agree.
     const winner = winnerOf(named.map(({ integrity }) => integrity));
     const job = named.find(({ integrity }) => integrity === winner);
     if (job === undefined) continue;
@@ -183,7 +183,7 @@ function wantedJobs(
   return found;
 }
 
-/** Each is made once, when it is needed. */
+/** Returns providers; each is created once, when it is first needed. */
 function providersOf(
   version: string,
   { workers, readBytesPerSecond, providers }: FileIntegrityNodeOptions,
@@ -210,13 +210,13 @@ function providersOf(
     if (known !== undefined) return known;
     const making = Promise.resolve(ours[name]());
     made.set(name, making);
-    // Perhaps it is installed later.
+    // Retried next time: the program may be installed later.
     making.catch(() => made.delete(name));
     return making;
   };
 }
 
-/** The operator's status of all nodes is irrelevant to this one. */
+/** Drops the status, which the operator writes about all nodes and this one does not need. */
 function withoutStatus<T extends KubeObject>(object: T): T {
   const { status: _, ...rest } = object as T & { status?: unknown };
   return rest as unknown as T;

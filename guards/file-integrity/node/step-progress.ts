@@ -1,4 +1,4 @@
-/** How far a baseline or a scan is, for `rampart status`. */
+/** The progress of a baseline or a scan, for `rampart status`. */
 import type { Clock } from '../../../lib/time/clock.ts';
 import type { Progress } from '../results/node-facts.ts';
 import type { NodeCounts } from './node-counts.ts';
@@ -21,7 +21,7 @@ export class StepProgress {
     this.#clock = clock;
   }
 
-  /** @param object - `namespace/name`. */
+  /** @param object - `namespace/name` of the FileIntegrity. */
   begin(step: Progress['step'] | 'look' | undefined, object = ''): void {
     this.#started =
       step === undefined || step === 'look'

@@ -1,6 +1,6 @@
 /**
- * Explained changes that are to become part of the baseline: they wait for the step that accepts them. More
- * may come, and some may change again, while it runs.
+ * Explained changes that will be accepted into the baseline: they wait for the step that does so. While it runs, more
+ * may be added, and some may change again.
  */
 import type { ByteString } from '../model/entry.ts';
 import { type Explanation, explanationText, type PackageUpdate } from '../model/explanation.ts';
@@ -13,25 +13,25 @@ export interface Explained {
   readonly explanation: Explanation;
 }
 
-/** Input of one step. */
+/** What one step accepts. */
 export interface UpdatesToAccept {
   readonly all: ReadonlyMap<ByteString, Explained>;
   /** Sorted by their bytes. */
   readonly paths: readonly ByteString[];
-  /** In words. */
+  /** The updates as text. */
   readonly updates: readonly string[];
   readonly about: Acceptance;
   readonly expected: ReadonlyMap<ByteString, ReportedChange>;
 }
 
-/** Result of one step. */
+/** The outcome of one step. */
 export interface AcceptedUpdates {
   readonly taken: readonly PathUpdate[];
   readonly left: readonly PathUpdate[];
   readonly accepted: readonly PackageUpdate[];
 }
 
-/** Characters of a reason that names updates. */
+/** Limit of the reason that names the updates, in characters. */
 const maxReason = 1000;
 
 export class AcceptableUpdates {
@@ -58,7 +58,7 @@ export class AcceptableUpdates {
     this.#all.clear();
   }
 
-  /** The present updates, in the form that a provider takes. */
+  /** The current updates, in the form that providers accept. */
   toAccept(): UpdatesToAccept {
     const all = new Map(this.#all);
     const updates = [...new Set([...all.values()].map(({ explanation }) => explanationText(explanation)))];
@@ -72,7 +72,7 @@ export class AcceptableUpdates {
     };
   }
 
-  /** @param left paths that were not accepted */
+  /** Call after the step. @param left paths that were not accepted */
   settle(all: UpdatesToAccept['all'], left: ReadonlySet<ByteString>, atMs: number): AcceptedUpdates {
     const files = new Map<string, number>();
     const taken: PathUpdate[] = [];

@@ -1,11 +1,10 @@
 /**
- * The database of dpkg on a node, as far as it can be trusted: its content when the baseline was made, and
- * what dpkg itself has written since, seen by the watch. Content by other or unknown writers explains
- * nothing.
+ * The database of dpkg on a node, as far as it can be trusted: its content when the baseline was made, and what dpkg
+ * has written since while the files were watched. What other or unknown processes wrote explains no change.
  *
- * Two kinds of distrust. A process that writes to `status` or `diversions`, or replaces dpkg, can claim
- * anything about any package: nothing is explained until the next baseline. The files of one package concern
- * that alone, until dpkg writes them again.
+ * If another process writes to `status` or `diversions`, or replaces dpkg, it can claim anything about any package: no
+ * change is explained until the next baseline. If it writes to the files of one package, only that package is
+ * distrusted, until dpkg writes them again.
  */
 import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -31,33 +30,36 @@ export const dpkgPaths = {
   program: '/usr/bin/dpkg',
   status: `${database}/status`,
   diversions: `${database}/diversions`,
-  /** Actions of dpkg that are not in `status` yet: it writes them at the end of a run, or in the next one. */
+  /** Actions of dpkg that are not in `status` yet: dpkg merges them at the end of this run, or during the next one. */
   updates: `${database}/updates`,
   info,
 } as const;
-/** Directories that the watch needs, with those on the way to them. */
+/** Directories that have to be watched, including those on the way to them. */
 export const dpkgDirectories: ReadonlySet<ByteString> = new Set([
   ...['/', '/usr', '/usr/bin', '/var', '/var/lib', database, info, dpkgPaths.updates],
 ]);
-/** Packages in one turn of the event loop: some milliseconds. */
+/** Number of packages that are read in one turn of the event loop, which takes some milliseconds. */
 const atOnce = 20;
-/** Links of systems with merged /usr; packages have files in either place. */
+/** Directories that are links into /usr on systems with merged /usr; packages have files in either place. */
 const mergeable = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32', 'libo32'];
 
-/** The state kept on the disk, signed, between two runs of the agent. */
+/** The state that is kept on disk, signed, between two runs of the agent. */
 export interface PackageSnapshot {
   readonly program: string;
   readonly diversions: string;
-  /** Why nothing is explained; undefined: what follows is trusted. */
+  /** Why no change is explained; undefined if the following state is trusted. */
   readonly broken?: string | undefined;
-  /** Keyed by the name of the files in info/: the version when the baseline was made, if it was installed. */
+  /**
+   * Versions when the baseline was made; a package that was not installed is absent. Keyed by the name of the package's
+   * files in info/.
+   */
   readonly versions: Readonly<Record<string, string>>;
-  /** Digests of these files when they were last read. */
+  /** Digests of the packages' files when they were last read, with the same keys. */
   readonly digests: Readonly<Record<string, string>>;
   readonly distrusted: readonly string[];
 }
 
-/** The facts that explain an entry, besides its path. */
+/** What an explanation of a change needs to know, besides the path. */
 export interface ExplainedFile {
   readonly kind: 'added' | 'removed' | 'changed';
   readonly type: string | undefined;
@@ -79,25 +81,28 @@ export class DpkgDatabase {
   #diversions: readonly Diversion[] = [];
   #records = new Map<string, PackageRecord>();
   readonly #distrusted = new Set<string>();
-  /** Versions of packages at the time of the baseline. */
+  /** Versions of packages when the baseline was made. */
   #versions = new Map<string, string>();
-  /** Packages that were installed when it was first read, with the paths that they had. */
+  /** Packages that were installed when the database was first read, with their paths at that time. */
   readonly #before = new Map<string, PackageRecord>();
-  /** Updates that are in the baseline: dpkg may still be about to change files for them, as conffiles. */
+  /** Updates that were accepted into the baseline: dpkg may still change files for them later, such as conffiles. */
   readonly #accepted = new Map<string, { readonly from: string | undefined; readonly to: string }>();
   #aliases: readonly string[] = [];
   readonly #dirty = new Set<string>();
   #isStatusDirty = false;
-  /** The writer of files that concern all packages was not seen: their new content is not trusted. */
+  /** Whether an unseen process wrote files that concern all packages: their new content is not trusted. */
   #isDoubted = false;
-  /** dpkg is at work: versions are not what the other files are of. */
+  /** Whether dpkg is still running: the versions in `status` may not fit the other files yet. */
   #isInMotion = false;
 
   private constructor(files: NodeFiles) {
     this.#files = files;
   }
 
-  /** Reads its current state, which a new baseline is made with. Undefined if the node has none. @throws {RampartError} LIMIT, SYSTEM */
+  /**
+   * Reads the current state, for a new baseline. Undefined if the node has no database of dpkg. @throws {RampartError}
+   * LIMIT, SYSTEM
+   */
   static async read(files: NodeFiles): Promise<DpkgDatabase | undefined> {
     const made = new DpkgDatabase(files);
     const state = await made.#readAll();
@@ -107,7 +112,10 @@ export class DpkgDatabase {
     return made;
   }
 
-  /** The state of an earlier run: changes in the meantime were not seen. */
+  /**
+   * Continues from the state of an earlier run: changes that were made in between are not trusted, because they were
+   * not seen.
+   */
   static async resume(files: NodeFiles, snapshot: PackageSnapshot): Promise<DpkgDatabase | undefined> {
     const made = await DpkgDatabase.read(files);
     if (made === undefined) return undefined;
@@ -128,20 +136,20 @@ export class DpkgDatabase {
     };
   }
 
-  /** Why nothing is explained; undefined if it is. */
+  /** Why no change is explained; undefined if changes are explained. */
   get broken(): string | undefined {
     return this.#broken;
   }
 
-  /** Whether it was written to, and has to be read again. */
+  /** Whether dpkg's files were written, and have to be read again. */
   get isDirty(): boolean {
     return this.#isStatusDirty || this.#dirty.size > 0;
   }
 
   /**
-   * A path of the node was changed.
+   * Call when a path of the node was changed.
    *
-   * @param isDiverter dpkg-divert did it
+   * @param isDiverter whether only dpkg-divert changed it
    */
   changed(path: ByteString, hand: Hand | undefined, isDiverter: boolean): void {
     if (hand === undefined) return;
@@ -160,7 +168,7 @@ export class DpkgDatabase {
     if (this.#dirty.size < maxPackages) this.#dirty.add(name);
   }
 
-  /** Reads what dpkg has written. @throws {RampartError} LIMIT, SYSTEM */
+  /** Reads what was written since the last call. @throws {RampartError} LIMIT, SYSTEM */
   async refresh(): Promise<void> {
     if (!this.isDirty) return;
     const names = new Set(this.#dirty);
@@ -193,7 +201,7 @@ export class DpkgDatabase {
   }
 
   /**
-   * Changes may have been missed: content that differs from the known state is not trusted.
+   * Call when changes may have been missed: whatever differs from the known state is not trusted.
    *
    * @throws {RampartError} LIMIT, SYSTEM
    */
@@ -206,14 +214,14 @@ export class DpkgDatabase {
     this.#compare(program, diversions, digests);
   }
 
-  /** The update that a change by dpkg comes from; undefined if the database does not show it. */
+  /** The update that caused a change by dpkg; undefined if that does not follow from the database. */
   explain(path: ByteString, file: ExplainedFile): Explanation | undefined {
     if (this.#broken !== undefined || this.isDirty || this.#isInMotion) return undefined;
     const names = this.#namesOf(path);
     return file.kind === 'removed' ? this.#removal(names) : this.#content(names, file);
   }
 
-  /** These updates are part of the baseline now. */
+  /** Call when these updates have become part of the baseline. */
   accept(packages: Iterable<string>): void {
     for (const name of packages) {
       for (const [infoName, { stanza }] of [...this.#before, ...this.#records]) {
@@ -226,14 +234,18 @@ export class DpkgDatabase {
     }
   }
 
-  /** Among several packages with the same directory, it is one with a new version. */
+  /**
+   * Explains a file that exists now. If several packages own the path, as with a directory, one with a new version is
+   * preferred.
+   */
   #content(names: readonly OwnedName[], { type, md5 }: ExplainedFile): Explanation | undefined {
     let same: Explanation | undefined;
     for (const { path, hash: wanted, allows } of names) {
       for (const [infoName, record] of this.#records) {
         if (this.#distrusted.has(infoName) || !allows(record.stanza.name) || !record.paths.hasHash(wanted))
           continue;
-        // The database has the checksums of files. Of links and directories it has the names, and dpkg makes them of the package alone.
+        // The database has checksums of regular files only. For links and directories the name has to suffice: dpkg
+        // creates them from the package.
         const isRight =
           type === 'f' ? md5 !== undefined && this.#sumOf(record, path) === md5 : type !== undefined;
         if (!isRight) continue;
@@ -259,7 +271,7 @@ export class DpkgDatabase {
     return undefined;
   }
 
-  /** The version before the update to this one, a part of which may already be accepted. */
+  /** The version before the update to `to`, even if part of that update was already accepted. */
   #versionBefore(infoName: string, to: string | undefined): string | undefined {
     const known = this.#versions.get(infoName);
     const accepted = this.#accepted.get(infoName);
@@ -270,11 +282,11 @@ export class DpkgDatabase {
     const ofConffile = stanza.conffiles.get(path);
     if (ofConffile !== undefined) return ofConffile;
     const text = this.#files.text(`${info}/${stanza.infoName}.md5sums`) ?? '';
-    // The digest shows whether the file is still the one that dpkg wrote.
+    // The digest shows whether the file still has the content that was read from dpkg.
     return hash('sha256', text) === sumsDigest ? this.#sumsIn(text, sumsDigest).get(path) : undefined;
   }
 
-  /** Checksums of the last requested package: its files come one after the other. */
+  /** Checksums of the package that was last asked for: the files of one package are asked for in a row. */
   #lastSums: { readonly digest: string; readonly sums: ReadonlyMap<ByteString, string> } | undefined;
 
   #sumsIn(text: string, digest: string): ReadonlyMap<ByteString, string> {
@@ -282,7 +294,7 @@ export class DpkgDatabase {
     return this.#lastSums.sums;
   }
 
-  /** The names that packages may have a path under, and which packages. */
+  /** The names under which packages may list a path, and for each name which packages may. */
   #namesOf(path: ByteString): OwnedName[] {
     const paths = [path];
     for (const name of this.#aliases)
@@ -291,7 +303,7 @@ export class DpkgDatabase {
     for (const one of paths) {
       const diverted = this.#diversions.find(({ from }) => from === one);
       const here = this.#diversions.find(({ to }) => to === one);
-      // For a diverted file, only the diverting package has its own file in its place.
+      // If a file is diverted, only the file of the diverting package is at its path.
       found.push({
         path: one,
         hash: hashOf(one),
@@ -352,7 +364,7 @@ export class DpkgDatabase {
   }
 }
 
-/** Whether the file concerns all packages. */
+/** Whether the file contains data about all packages. */
 function isOfAll(path: ByteString): boolean {
   const { program, status, diversions, updates } = dpkgPaths;
   return path === program || path === status || path === diversions || path.startsWith(`${updates}/`);

@@ -1,25 +1,28 @@
-/** The files of dpkg's database (deb-md5sums(5), deb-conffiles(5), dpkg(1)), as text of one character a byte. Pure. */
+/**
+ * Parses the files of dpkg's database (deb-md5sums(5), deb-conffiles(5), dpkg(1)), given as text with one character for
+ * each byte.
+ */
 import type { ByteString } from '../model/entry.ts';
 
 export interface PackageStanza {
-  /** `libc6` */
+  /** Name of the package, such as `libc6`. */
   readonly name: string;
-  /** The name of its files in info/: `libc6:amd64` where several architectures may be installed at once. */
+  /** Prefix of its files in info/: `libc6:amd64` if several architectures can be installed together. */
   readonly infoName: string;
   readonly version: string;
-  /** MD5 by path, as the package had them. */
+  /** MD5 of conffiles as in the package, keyed by path. */
   readonly conffiles: ReadonlyMap<ByteString, string>;
 }
 
-/** States in which all files of a version exist. In others, a package is half unpacked, or removed. */
+/** States in which all files of a version exist. In other states, a package is only partly unpacked, or removed. */
 const unpacked: ReadonlySet<string> = new Set([
   ...['unpacked', 'half-configured', 'triggers-awaited', 'triggers-pending', 'installed'],
 ]);
 
-/** More are not read: a database of Debian with all its packages has 65,000. */
+/** Limit of packages that are read: a Debian system with all packages of the archive has 65,000. */
 export const maxPackages = 100_000;
 
-/** The unpacked packages of /var/lib/dpkg/status. Stanzas that are not of a package are skipped. */
+/** The unpacked packages in /var/lib/dpkg/status. Stanzas of other kinds are skipped. */
 export function readStatus(text: string): Map<string, PackageStanza> {
   const found = new Map<string, PackageStanza>();
   for (const part of text.split('\n\n')) {
@@ -41,7 +44,7 @@ function stanzaOf(part: string): PackageStanza | undefined {
     }
     const colon = line.indexOf(':');
     name = line.slice(0, Math.max(0, colon)).toLowerCase();
-    // Other fields are dropped: descriptions are most of the file.
+    // Drop all other fields: descriptions are most of the file.
     if (wanted.has(name)) fields.set(name, line.slice(colon + 1).trim());
   }
   const [packageName, version] = [fields.get('package'), fields.get('version')];
@@ -63,14 +66,15 @@ const wanted: ReadonlySet<string> = new Set([
 function conffilesOf(text: string): Map<ByteString, string> {
   const found = new Map<ByteString, string>();
   for (const line of text.split('\n')) {
-    // `newconffile` stands for a sum while it is being installed; `obsolete`, `remove-on-upgrade` follow it.
+    // While a conffile is installed, `newconffile` is in the place of the checksum. `obsolete` and `remove-on-upgrade`
+    // follow the checksum.
     const [, path, sum] = /^ (\/.*?) ([0-9a-f]{32})( [a-z-]+)*$/.exec(line) ?? [];
     if (path !== undefined && sum !== undefined) found.set(path, sum);
   }
   return found;
 }
 
-/** MD5 by path of an md5sums file; its paths begin without a slash. */
+/** Checksums in an md5sums file, keyed by path. The file has paths without a leading slash. */
 export function readSums(text: string): Map<ByteString, string> {
   const found = new Map<ByteString, string>();
   for (const line of text.split('\n')) {
@@ -88,7 +92,7 @@ export function readList(text: string): ByteString[] {
 export interface Diversion {
   readonly from: ByteString;
   readonly to: ByteString;
-  /** The package whose file stays where it is; `:` for none. */
+  /** The diverting package, whose own file remains at `from`; `:` for a local diversion, without a package. */
   readonly by: string;
 }
 

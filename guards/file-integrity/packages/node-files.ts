@@ -1,4 +1,4 @@
-/** Files of the node, by their path there: links lead where they do on the node, and nothing but a regular file is read. */
+/** Reads files by their path on the node: links are resolved within the node's root, and only regular files are read. */
 import { createHash } from 'node:crypto';
 import { createReadStream, fstatSync, readdirSync } from 'node:fs';
 
@@ -14,7 +14,7 @@ import {
 import { readBounded } from '../../../lib/files/bounded-read.ts';
 import type { ByteString } from '../model/entry.ts';
 
-/** Limit for the files of dpkg: `status` of a large system has 5 MB. */
+/** Limit of dpkg's files: `status` of a large system has 5 MB. */
 const maxBytes = 64 * 1024 * 1024;
 
 export interface ContentSums {
@@ -26,13 +26,13 @@ export interface ContentSums {
 export class NodeFiles {
   readonly #root: string;
 
-  /** @param root the directory that the root of the node is mounted at */
+  /** @param root the directory where the node's root is mounted */
   constructor(root: string) {
     this.#root = root;
   }
 
   /**
-   * The content of a regular file, one character a byte; undefined for others.
+   * The content of a regular file, one character for each byte; undefined for anything else.
    *
    * @throws {RampartError} LIMIT
    */
@@ -48,7 +48,7 @@ export class NodeFiles {
     return directory === undefined ? [] : readdirSync(`/proc/self/fd/${directory.number}`, 'latin1');
   }
 
-  /** The target of a symbolic link. */
+  /** The target of a symbolic link; undefined for anything else. */
   linkTarget(path: string): ByteString | undefined {
     try {
       using link = this.#open(path, openFlags.PATH | openFlags.NOFOLLOW);
@@ -60,9 +60,9 @@ export class NodeFiles {
   }
 
   /**
-   * The checksums of a regular file, without following a link at the end of its path; undefined for others.
+   * The checksums of a regular file; undefined for anything else, also for a link at the end of the path.
    *
-   * @throws the error of read(2); that of Node.js' crypto without MD5, as in FIPS mode
+   * @throws the error of read(2); that of Node.js' crypto if it has no MD5, as in FIPS mode
    */
   async sums(path: ByteString): Promise<ContentSums | undefined> {
     const hashes = (['md5', 'sha256', 'sha512'] as const).map((name) => createHash(name));
@@ -77,7 +77,8 @@ export class NodeFiles {
   #open(path: ByteString, flags: number): Fd | undefined {
     using top = openat2(AT_FDCWD, this.#root, { flags: openFlags.PATH | openFlags.DIRECTORY });
     const fd = tryOpenat2(top, Buffer.from(`${path}\0`, 'latin1'), {
-      // Opening a FIFO or a device must not block. openat2(2) refuses other flags besides O_PATH.
+      // Opening a FIFO or a device must not block. openat2(2) refuses most other flags together with O_PATH, so
+      // O_NONBLOCK is not added then.
       flags: flags & openFlags.PATH ? flags : flags | openFlags.NONBLOCK,
       resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
     });

@@ -1,13 +1,10 @@
-/**
- * The kept facts about one package: enough to know whether its entry in the database has changed, and which
- * paths are its own.
- */
+/** What is kept about one package: enough to know whether its data in the database has changed, and which paths it owns. */
 import { hash } from 'node:crypto';
 
 import type { ByteString } from '../model/entry.ts';
 import type { PackageStanza } from './dpkg-format.ts';
 
-/** Paths of a package, at 8 bytes each: a node has some 100,000 of them. */
+/** The paths of a package, as 8 bytes each: a node has some 100,000 of them. */
 export class PathSet {
   readonly #hashes: Float64Array;
 
@@ -33,20 +30,20 @@ export class PathSet {
 }
 
 /**
- * 48 bits of SHA-1: a collision of two paths does not help an attacker, because the process that changed the file is
- * known, too.
+ * The first 48 bits of the SHA-1 of a path. Two paths that collide do not help an attacker, because a change is
+ * explained only if dpkg made it.
  */
 export function hashOf(path: ByteString): number {
   return hash('sha1', path, 'buffer').readUIntBE(0, 6);
 }
 
-/** The database's entry of a package, as far as it says which files it has. */
+/** The data of a package in the database that concerns its files. */
 export interface PackageRecord {
   readonly stanza: PackageStanza;
   readonly paths: PathSet;
-  /** Digest of the file with its checksums. */
+  /** Digest of the package's md5sums file. */
   readonly sumsDigest: string;
-  /** Digest of all that explains: version, conffiles, checksums, paths. */
+  /** Digest of everything that explanations depend on: version, conffiles, checksums, paths. */
   readonly digest: string;
 }
 

@@ -1,7 +1,7 @@
 /**
- * A job's package updates by dpkg: changes are reported when its database names their package, or when that
- * has not happened in time. Explained changes are reported as such, or accepted into the baseline if the
- * FileIntegrity says so.
+ * The package updates by dpkg that concern a job. Changes by dpkg are held back until its database shows their package,
+ * or until that has taken too long. Explained changes are reported as such or, if the FileIntegrity requests it,
+ * accepted into the baseline.
  */
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -22,16 +22,16 @@ import type { Hand } from '../model/hand.ts';
 import { type ContentSums, NodeFiles } from './node-files.ts';
 import { isContentOf, isOfDpkg } from './unpacked-file.ts';
 
-/** A change, and the present state. */
+/** A change, with the current entry of its path. */
 export interface SeenUpdate {
   readonly update: PathUpdate;
-  /** Undefined if nothing is. */
+  /** Undefined if the path does not exist. */
   readonly entry: Entry | undefined;
 }
 
 interface Waiting extends SeenUpdate {
   readonly sinceMs: number;
-  /** Checksums of the content of `entry`; `other`: it has changed by now, and an event follows. */
+  /** Checksums of the file's content; `other` if that no longer is the content of `entry`: another event follows then. */
   sums?: ContentSums | 'other';
 }
 
@@ -43,24 +43,21 @@ export interface PackageUpdatesOptions {
   readonly logger: Logger;
   /** Whether explained changes are accepted into the baseline. */
   readonly isAccepting: () => boolean;
-  /** There is something to be accepted. */
+  /** Called when there are changes to accept. */
   readonly onAcceptable: () => void;
-  /** Updates are no longer recognized: see {@link PackageUpdates.unrecognized}. */
+  /** Called when updates are no longer recognized, see {@link PackageUpdates.unrecognized}. */
   readonly onBroken: () => void;
   /** See {@link defaultIdleMs}. */
   readonly idleMs?: number | undefined;
 }
 
-/**
- * dpkg writes its database after the files; once it has been idle for this long, no further write is
- * expected.
- */
+/** dpkg writes its database after the files. Once it has been idle for this long, it is not expected to write more. */
 const defaultIdleMs = 30_000;
-/** However busy dpkg is. */
+/** Longest time that a change is held back, even if dpkg remains active. */
 const longestMs = 10 * 60_000;
-/** Changes in one turn of the event loop. */
+/** Number of changes that are explained in one turn of the event loop. */
 const atOnce = 50;
-/** Accepted updates that are remembered. */
+/** Limit of accepted updates that are kept for results. */
 const maxAccepted = 20;
 
 const kind: NoteKind = {
@@ -72,12 +69,12 @@ const kind: NoteKind = {
 interface PackagesNote {
   readonly version: 1;
   readonly snapshot?: PackageSnapshot | undefined;
-  /** Why there is no database. */
+  /** Why there is no database of dpkg. */
   readonly absent?: string | undefined;
   readonly accepted: readonly PackageUpdate[];
 }
 
-/** Disposing it drops waiting changes: a scan finds them. */
+/** Disposing it drops the waiting changes: a scan finds them. */
 export class PackageUpdates implements Disposable {
   readonly #options: PackageUpdatesOptions;
   readonly #files: NodeFiles;
@@ -85,7 +82,7 @@ export class PackageUpdates implements Disposable {
   readonly #waiting = new Map<ByteString, Waiting>();
   readonly #acceptable = new AcceptableUpdates();
   #database: DpkgDatabase | undefined;
-  /** Why there is no database; undefined before the first baseline. */
+  /** Why there is no database of dpkg; undefined before the first baseline. */
   #absent: string | undefined;
   #accepted: readonly PackageUpdate[] = [];
   #key: SigningKey | undefined;
@@ -104,19 +101,22 @@ export class PackageUpdates implements Disposable {
     this.#path = join(options.directory, 'packages');
   }
 
-  /** The latest last. */
+  /** Accepted updates, the latest one last. */
   get accepted(): readonly PackageUpdate[] {
     return this.#accepted;
   }
 
-  /** Why updates are not recognized; undefined if they are, and before the first baseline. */
+  /** Why updates are not recognized; undefined if they are, or before the first baseline. */
   get unrecognized(): string | undefined {
     if (this.#database === undefined) return this.#absent;
     const { broken } = this.#database;
     return broken && `${broken}; only a new baseline (re-init) trusts it again`;
   }
 
-  /** The present database, for a baseline that is about to be made, or why it is missing. */
+  /**
+   * The current database, for a baseline that is about to be made; a text with the reason if the node has no database
+   * or it cannot be read.
+   */
   async read(): Promise<DpkgDatabase | string> {
     try {
       return (await DpkgDatabase.read(this.#files)) ?? 'the node has no database of dpkg';
@@ -129,7 +129,7 @@ export class PackageUpdates implements Disposable {
     }
   }
 
-  /** A baseline was made, after this was read. */
+  /** Call when a baseline was made, with what {@link read} returned before. */
   async begin(read: DpkgDatabase | string | undefined, key: SigningKey): Promise<void> {
     this.forget();
     [this.#database, this.#absent] = typeof read === 'string' ? [undefined, read] : [read, undefined];
@@ -138,7 +138,7 @@ export class PackageUpdates implements Disposable {
     await this.#save();
   }
 
-  /** Continues with the baseline of an earlier run. */
+  /** Continues with the baseline and the database of an earlier run. */
   async resume(key: SigningKey): Promise<void> {
     const { logger } = this.#options;
     this.#key = key;
@@ -156,12 +156,12 @@ export class PackageUpdates implements Disposable {
     }
   }
 
-  /** Whether its directory has to be watched. */
+  /** Whether the directory has to be watched for dpkg's database. */
   wants(directory: ByteString): boolean {
     return this.#database !== undefined && dpkgDirectories.has(directory);
   }
 
-  /** A path of the node, without the prefix, has changed. */
+  /** Call when a path of the node has changed; without the root's prefix. */
   changed(path: ByteString, hand: Hand | undefined, isDiverter: boolean): void {
     if (this.#database === undefined) return;
     this.#database.changed(path, hand, isDiverter);
@@ -171,13 +171,13 @@ export class PackageUpdates implements Disposable {
     this.#workSoon();
   }
 
-  /** All its directories are watched from here on. Earlier changes were not seen. */
+  /** Call when all its directories are watched. Changes before that were not seen. */
   watched(): void {
-    // Pending events are of an earlier watch.
+    // If it was watched before, the events that are still pending suffice.
     if (!this.#isWatched) this.verify();
   }
 
-  /** Changes of its directories may have been missed. */
+  /** Call when changes in its directories may have been missed. */
   verify(): void {
     if (this.#database === undefined) return;
     this.#mustVerify = true;
@@ -185,9 +185,9 @@ export class PackageUpdates implements Disposable {
   }
 
   /**
-   * Holds back changes by dpkg, until their package is known.
+   * Holds back changes by dpkg until their package is known.
    *
-   * @returns those to report now
+   * @returns the other changes, to report now
    */
   take(seen: readonly SeenUpdate[]): PathUpdate[] {
     const { findings } = this.#options;
@@ -219,13 +219,14 @@ export class PackageUpdates implements Disposable {
     const { path, change } = update;
     const known = this.#waiting.get(path);
     const { sinceMs = Date.now() } = known ?? {};
-    // If the directory is gone too, a look at it does not show who removed the file.
+    // If the directory was removed too, the comparison of the directory does not show who removed the file: keep the
+    // earlier update, which does.
     const isSaid = known !== undefined && isSame(known.update.change, change) && update.author === undefined;
     this.#waiting.set(path, { update: isSaid ? known.update : update, entry, sinceMs });
     this.#options.findings.wait(path);
   }
 
-  /** Changes are not reported for a while: a scan follows. */
+  /** Drops held changes, because nothing is reported for a while; a scan follows. */
   forget(): void {
     clearTimeout(this.#timer);
     for (const path of [...this.#waiting.keys(), ...this.#acceptable.paths()])
@@ -239,8 +240,8 @@ export class PackageUpdates implements Disposable {
   }
 
   /**
-   * The FileIntegrity may have begun to accept updates: changes already reported as explained are accepted
-   * too.
+   * Call when the FileIntegrity may have started to accept updates: changes that were already reported as explained are
+   * then accepted too.
    */
   acceptHeld(): void {
     if (!this.#options.isAccepting()) return;
@@ -251,12 +252,12 @@ export class PackageUpdates implements Disposable {
     if (this.hasAcceptable) this.#options.onAcceptable();
   }
 
-  /** Changes that can be accepted now. */
+  /** The changes to accept now. */
   acceptable(): UpdatesToAccept {
     return this.#acceptable.toAccept();
   }
 
-  /** @param left paths that were not accepted: they are reported unchanged */
+  /** Call when updates were accepted. @param left paths that could not be accepted: they are reported as ordinary findings */
   async wereAccepted({ all }: UpdatesToAccept, left: ReadonlySet<ByteString>): Promise<void> {
     const { findings } = this.#options;
     const atMs = Date.now();
@@ -279,7 +280,7 @@ export class PackageUpdates implements Disposable {
   async #doWork(): Promise<void> {
     while (this.#hasMore && !this.#isDisposed) {
       this.#hasMore = false;
-      // Events that come together are handled together.
+      // Wait for events of the same turn, to handle them together.
       await nextTurn();
       const database = this.#database;
       if (database === undefined) continue;
@@ -299,7 +300,7 @@ export class PackageUpdates implements Disposable {
         this.#options.logger.warn({ err }, 'an update of packages could not be recognized');
       }
     }
-    // In the same turn as the last check for work.
+    // No await between the last check of `#hasMore` and this, so that no work is missed.
     this.#isWorking = false;
     this.#reportLate();
   }
@@ -312,7 +313,7 @@ export class PackageUpdates implements Disposable {
     for (const [path, waiting] of [...this.#waiting]) {
       if (++count % atOnce === 0) await nextTurn();
       const explanation = await this.#explain(database, waiting);
-      // Something else may have come of it meanwhile.
+      // The change may have been replaced or reported meanwhile.
       if (explanation === undefined || this.#isDisposed || this.#waiting.get(path) !== waiting) continue;
       this.#waiting.delete(path);
       const { update, sinceMs } = waiting;
@@ -343,7 +344,7 @@ export class PackageUpdates implements Disposable {
     return sums !== undefined && isContentOf(entry, sums) ? sums : 'other';
   }
 
-  /** Reports changes by dpkg that belong to no package. */
+  /** Reports held changes for which no package was found in time. */
   #reportLate(): void {
     clearTimeout(this.#timer);
     if (this.#isDisposed || this.#waiting.size === 0) return;

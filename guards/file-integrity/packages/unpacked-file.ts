@@ -1,15 +1,16 @@
-/** Whether what is at a path can be what dpkg has unpacked there. Pure. */
+/** Checks whether a file can be what dpkg has unpacked at its path. */
 import { setOf } from '../model/attributes.ts';
 import type { Entry } from '../model/entry.ts';
 import type { PathUpdate } from '../results/held-finding.ts';
 import type { ContentSums } from './node-files.ts';
 
 const ownership = setOf('p', 'u', 'g');
-/** Setuid, setgid, and writable for others than root. */
+/** Setuid, setgid, and write permission for others than root. */
 const powers = 0o6022;
 
 /**
- * A file in a new directory, whose creator was not seen, has no privileges that the database does not know.
+ * Whether the entry may come from dpkg. If its creator was not seen, as in a new directory, it must have no privileges,
+ * because the database does not record owners and permissions.
  */
 export function isOfDpkg(
   { author }: PathUpdate,
@@ -23,7 +24,7 @@ export function isOfDpkg(
 const sha256 = setOf('sha256');
 const sha512 = setOf('sha512');
 
-/** Whether it is the content that was compared with the baseline. */
+/** Whether the checksums are those of the entry, which was compared with the baseline. */
 export function isContentOf(entry: Entry, sums: ContentSums): boolean {
   const isSameSum = (sum: Uint8Array, other: string): boolean => Buffer.from(sum).toString('hex') === other;
   if ((entry.attributes & sha512) !== 0) return isSameSum(entry.sha512, sums.sha512);

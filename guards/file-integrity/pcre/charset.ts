@@ -27,7 +27,7 @@ export const union = (sets: readonly CharSet[]): CharSet =>
 export const digit = ranges(0x30, 0x39);
 export const word = ranges(0x30, 0x39, 0x41, 0x5a, 0x5f, 0x5f, 0x61, 0x7a);
 
-/** `[:alpha:]` and the others, by name. */
+/** `[:alpha:]` and so on, keyed by name. */
 export const posixClasses: ReadonlyMap<string, CharSet> = new Map([
   ['alnum', ranges(0x30, 0x39, 0x41, 0x5a, 0x61, 0x7a)],
   ['alpha', ranges(0x41, 0x5a, 0x61, 0x7a)],

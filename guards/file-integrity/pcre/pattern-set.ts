@@ -1,7 +1,7 @@
 /**
- * Many expressions at once, anchored at the start of a text of bytes: one automaton answers which of them match and
- * which could still come to match if the text went on (PCRE2's partial match). A text is walked once, whatever the
- * number of expressions, and a walk can be continued from the middle: the files of a directory share its part.
+ * Matches many expressions at once, anchored at the start of a text of bytes. One automaton determines which of them
+ * match, and which may match if more text follows (PCRE2's partial match). It reads a text once, whatever the number of
+ * expressions, and can continue from any state: files in a directory share the state of the directory's path.
  */
 import { word, type CharSet } from './charset.ts';
 import {
@@ -14,30 +14,30 @@ import {
   type RegexNode,
 } from './program.ts';
 
-/** Instructions of all expressions together. */
+/** Limit of instructions of all expressions together. */
 const maxInstructions = 200_000;
-/** States kept for reuse, at half a kilobyte each, and the places in expressions that they stand for, at some 20 bytes. */
+/** Limits of cached states, at half a kilobyte each, and of the instructions that they refer to, at some 20 bytes each. */
 const maxStates = 10_000;
 const maxPlaces = 1_000_000;
 
 const none: readonly number[] = [];
 
-/** A place in the walk over a text. Valid while it is referenced. */
+/** The state after reading a part of a text. Valid as long as it is referenced. */
 export interface WalkState {
-  /** Expressions that match what was read, whatever follows; ascending. */
+  /** Expressions that match what was read, whatever follows; in ascending order. */
   readonly matched: readonly number[];
   readonly members: readonly number[];
-  /** The previous character: none, a letter or another one; only if an expression depends on it. */
+  /** The kind of the previous character, see {@link contextOf}. Constant unless an expression depends on it. */
   readonly before: number;
   readonly next: (WalkState | undefined)[];
   ended: readonly number[] | undefined;
   alive: readonly number[] | undefined;
 }
 
-/** Holds only memory; nothing has to be disposed. */
+/** Holds only memory, so it need not be disposed. */
 export class PatternSet {
   readonly #program: readonly Instruction[];
-  /** The expression that an instruction belongs to. */
+  /** For each instruction, the index of its expression. */
   readonly #owner: Uint32Array;
   readonly #classOf = new Uint8Array(256);
   #classes = 0;
@@ -49,7 +49,7 @@ export class PatternSet {
   #generation = 0;
   readonly start: WalkState;
 
-  /** @throws {RegexSizeError} when the expressions are too large together. */
+  /** @throws {RegexSizeError} if all expressions together are too large. */
   constructor(trees: readonly RegexNode[]) {
     const program: Instruction[] = [];
     const owners: number[] = [];
@@ -73,7 +73,7 @@ export class PatternSet {
     this.start = this.#stateFor(starts, endOfText, none);
   }
 
-  /** Bytes that no expression distinguishes are one class: fewer and smaller states. */
+  /** Groups bytes that no expression distinguishes into classes, for fewer and smaller states. */
   #sortBytes(): void {
     const sets = new Set<CharSet>();
     for (const instruction of this.#program) if (instruction.op === 'char') sets.add(instruction.set);
@@ -92,7 +92,7 @@ export class PatternSet {
     this.#classes = classes.size;
   }
 
-  /** Reads `text` from `from` on; one character a byte. */
+  /** Reads `text`, starting at `from`, with one character for each byte. */
   walk(state: WalkState, text: string, from = 0): WalkState {
     const classOf = this.#classOf;
     let at = state;
@@ -103,17 +103,17 @@ export class PatternSet {
     return at;
   }
 
-  /** Whether the same expressions match whatever is read from here on. */
+  /** Whether the result no longer depends on what follows. */
   isSettled(state: WalkState): boolean {
     return state.members.length === 0;
   }
 
-  /** The expressions that match when the text ends here; ascending. */
+  /** The expressions that match if the text ends here; in ascending order. */
   matches(state: WalkState): readonly number[] {
     return (state.ended ??= this.#closure(state, endOfText).matched);
   }
 
-  /** The expressions that do not match yet and could if more followed; ascending. */
+  /** The expressions that do not match here but may if more text follows; in ascending order. */
   alive(state: WalkState): readonly number[] {
     if (state.alive !== undefined) return state.alive;
     const matched = this.matches(state);
@@ -125,7 +125,7 @@ export class PatternSet {
     return state.alive;
   }
 
-  /** The expressions that match whatever follows; ascending. */
+  /** The expressions that match whatever follows; in ascending order. */
   certain(state: WalkState): readonly number[] {
     return this.#closure(state, undefined, false).matched;
   }
@@ -149,7 +149,7 @@ export class PatternSet {
     return state;
   }
 
-  /** Referenced states stay right; they lead to new ones. */
+  /** Drops all cached states. States that are still referenced remain usable, but lead to new ones. */
   #forget(): void {
     for (const state of this.#states.values()) state.next.fill(undefined);
     this.#states = new Map();
@@ -157,7 +157,7 @@ export class PatternSet {
     this.#generation++;
   }
 
-  /** Changes when states were forgotten: a holder of many should then drop them, to save memory. */
+  /** Increases when the cached states are dropped: a holder of many states should then drop them too, to save memory. */
   get generation(): number {
     return this.#generation;
   }
@@ -177,8 +177,8 @@ export class PatternSet {
   }
 
   /**
-   * The character instructions that are reached without taking a character, and all that matches by then. Without `after`
-   * anything may follow, and what an assertion asks of it is `assumed`.
+   * The `char` instructions that can be reached without reading a character, and the expressions that match by then. If
+   * `after` is undefined, any text may follow; `assumed` is then the result of assertions about it.
    */
   #closure(
     state: WalkState,

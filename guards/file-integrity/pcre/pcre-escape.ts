@@ -1,7 +1,7 @@
-/** Parses the part after a backslash in PCRE2's syntax, over bytes. */
+/** Parses what follows a backslash in PCRE2's syntax, over bytes. */
 import { digit, not, ranges, word, type CharSet } from './charset.ts';
 
-/** A pattern that PCRE2 would not compile; `at` is the index in the pattern. */
+/** A pattern that PCRE2 refuses; `at` is the index in the pattern. */
 export class PcreSyntaxError extends Error {
   readonly at: number;
   constructor(message: string, at: number) {
@@ -11,7 +11,7 @@ export class PcreSyntaxError extends Error {
   }
 }
 
-/** A pattern that PCRE2 knows and this engine does not. */
+/** A pattern that PCRE2 accepts but this engine does not support. */
 export class PcreUnsupportedError extends PcreSyntaxError {
   constructor(feature: string, at: number) {
     super(feature, at);
@@ -19,7 +19,7 @@ export class PcreUnsupportedError extends PcreSyntaxError {
   }
 }
 
-// Unlike RE2's, PCRE2's \s has the vertical tab (since 8.34).
+// Unlike RE2's, PCRE2's \s includes the vertical tab (since 8.34).
 const space = ranges(0x09, 0x0d, 0x20, 0x20);
 const horizontal = ranges(0x09, 0x09, 0x20, 0x20, 0xa0, 0xa0);
 const vertical = ranges(0x0a, 0x0d, 0x85, 0x85);
@@ -60,7 +60,7 @@ const unsupported: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * The byte that is escaped at `at`, where the backslash stands, and where it ends.
+ * The byte for the escape whose backslash is at index `at`, and the index where the escape ends.
  *
  * @throws {PcreSyntaxError} {PcreUnsupportedError}
  */

@@ -1,10 +1,9 @@
 /**
- * The part of PCRE2's syntax that a finite automaton can decide, over bytes (one character each, latin1), as
- * a tree of {@link RegexNode}. Case is that of ASCII, as PCRE2 has it without UTF. Constructs with memory or
- * look-around (back references, look-around, atomic groups, ...) are refused by name: {@link
- * PcreUnsupportedError}.
+ * Parses the part of PCRE2's syntax that a finite automaton can decide, over bytes (one character each, latin1), to a
+ * tree of {@link RegexNode}. Only ASCII letters have case, as in PCRE2 without UTF. Constructs with memory or
+ * look-around (back references, look-around, atomic groups, ...) are refused by name: {@link PcreUnsupportedError}.
  *
- * Facts: pcre2pattern(3).
+ * Source: pcre2pattern(3).
  */
 import { type CharSet, not, posixClasses, ranges, union } from './charset.ts';
 import { classEscapes, escapedByte, PcreSyntaxError, PcreUnsupportedError } from './pcre-escape.ts';
@@ -17,15 +16,15 @@ interface Flags {
   readonly dotAll: boolean;
 }
 
-/** As PCRE2 allows (PARENS_NEST_LIMIT). */
+/** Limit of nested parentheses, as in PCRE2 (PARENS_NEST_LIMIT). */
 const maxDepth = 250;
 const maxRepeat = 65_535;
 
 const empty: RegexNode = { kind: 'empty' };
 
 /**
- * @param pattern one character a byte
- * @throws {PcreUnsupportedError} for what only PCRE2 can do
+ * @param pattern one character for each byte
+ * @throws {PcreUnsupportedError} for what only PCRE2 supports
  * @throws {PcreSyntaxError} for what PCRE2 refuses
  */
 export function parsePcre(pattern: string): RegexNode {
@@ -77,7 +76,7 @@ class PcreParser {
       }
       const from = this.#at;
       const atom = this.#atom(depth);
-      // Only in a group of its own.
+      // An assertion can only be repeated within a group.
       if (this.#isAssertion(from) && this.#bounds() !== undefined)
         throw new PcreSyntaxError('quantifier does not follow a repeatable item', from);
       if (atom !== undefined) nodes.push(this.#repeated(atom));
@@ -231,7 +230,7 @@ class PcreParser {
     for (const letter of letters) {
       if (letter === 'i') this.#flags = { ...this.#flags, fold: on };
       else if (letter === 's') this.#flags = { ...this.#flags, dotAll: on };
-      // Which of several matches is found, and what is captured, changes nothing here.
+      // These letters change which of several matches is found, or what is captured, which does not matter here.
       else if ('UJn'.includes(letter)) continue;
       else if ('mx'.includes(letter)) throw new PcreUnsupportedError(`the option (?${letter})`, this.#at);
       else throw new PcreSyntaxError('unrecognized character after (? or (?-', this.#at);
@@ -314,7 +313,7 @@ function folded(set: CharSet): CharSet {
   };
 }
 
-/** `$` and `\Z`: the end, or a newline that ends the text. Nothing sensible can follow, so the newline may be taken. */
+/** `$` and `\Z`: the end of the text, or a newline at its end. Nothing that can match follows, so the newline may be consumed. */
 const dollar: RegexNode = {
   kind: 'alternate',
   nodes: [

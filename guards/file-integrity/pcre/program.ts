@@ -1,4 +1,4 @@
-/** A parsed expression, and the program of a few instructions (Thompson 1968) that executes it. */
+/** A parsed expression, and the program that matches it: a list of instructions (Thompson 1968). */
 import { word, type CharSet } from './charset.ts';
 
 export type Assertion = 'beginText' | 'endText' | 'wordBoundary' | 'noWordBoundary';
@@ -17,7 +17,7 @@ export type RegexNode =
       readonly max: number;
     };
 
-/** Expressions need more instructions than an automaton may have. */
+/** Thrown if expressions need more instructions than an automaton may have. */
 export class RegexSizeError extends Error {
   constructor(message: string) {
     super(message);
@@ -34,7 +34,7 @@ export type Instruction =
 
 const maxInstructions = 50_000;
 
-/** @throws {RegexSizeError} for an expression that grows too large when its counts are written out. */
+/** Compiles an expression. @throws {RegexSizeError} if it grows too large when its repetitions are expanded. */
 export function programOf(tree: RegexNode): Instruction[] {
   const program: Instruction[] = [];
   compile(tree, program);
@@ -102,10 +102,10 @@ function compileOptions(node: RegexNode & { kind: 'repeat' }, program: Instructi
   for (const split of splits) split.second = program.length;
 }
 
-/** Used at the end, instead of a character. */
+/** Stands for the character before the start and after the end of a text. */
 export const endOfText = -1;
 
-/** Whether an assertion holds between two characters, or {@link endOfText}. */
+/** Whether an assertion holds between two characters, either of which may be {@link endOfText}. */
 export function holds(assertion: Assertion, before: number, after: number): boolean {
   switch (assertion) {
     case 'beginText':
@@ -119,7 +119,10 @@ export function holds(assertion: Assertion, before: number, after: number): bool
   }
 }
 
-/** An assertion's condition on the previous character: none, a letter, or another one. */
+/**
+ * What assertions need to know about the previous character: a representative of its kind, which is a word character,
+ * another one, or {@link endOfText}.
+ */
 export function contextOf(codePoint: number): number {
   if (codePoint === endOfText) return codePoint;
   return word(codePoint) ? 0x61 : 0x20;

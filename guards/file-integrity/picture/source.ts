@@ -6,16 +6,16 @@ import { acceptWords } from '../status/finding-line-kind.ts';
 
 type Reported = NonNullable<FileIntegrityNodeStatus['findings']>[number];
 
-/** A path that is changed on some nodes. */
+/** A changed path, with the nodes on which it has changed. */
 interface ChangedPath {
   readonly path: string;
   readonly nodes: Set<string>;
-  /** The FileIntegrity in which it can be accepted. */
+  /** The FileIntegrity in which the change can be accepted, as `namespace/name`. */
   readonly fileIntegrity: string;
   finding: Reported;
 }
 
-/** More than that are specks. */
+/** Limit of paths: if there are more, they are too small to see. */
 const MAX_PATHS = 300;
 
 export const fileIntegrityPicture: PictureSource = {
@@ -71,7 +71,7 @@ function add(
     return;
   }
   known.nodes.add(nodeName);
-  // An unexplained finding matters more.
+  // Show an unexplained finding rather than an explained one: it matters more.
   if (known.finding.explained !== undefined && finding.explained === undefined) known.finding = finding;
 }
 

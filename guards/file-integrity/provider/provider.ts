@@ -1,6 +1,6 @@
 /**
- * A provider makes baselines and compares files with them: our own engine, or the real AIDE. Both pass the
- * same suite (provider.suite.fixture.ts).
+ * A provider makes baselines and compares files with them: our own engine, or the real AIDE. Both pass the same tests
+ * (provider.suite.fixture.ts).
  */
 import type { Baseline } from '../database/read-baseline.ts';
 import type { SigningKey } from '../database/signature.ts';
@@ -11,7 +11,7 @@ import type { NewestBaseline } from '../database/newest-baseline.ts';
 
 /** Where the files of the node are. */
 export interface ScanRoot {
-  /** The directory that is scanned: `/`, the mount of the host in the agent's pod, a test's directory. */
+  /** The scanned directory: `/`, the mount of the host in the agent's pod, or a directory of a test. */
   readonly directory: string;
   /**
    * Prefix of paths in configurations, baselines and reports, in place of `directory`: `/hostroot` for
@@ -22,30 +22,30 @@ export interface ScanRoot {
 }
 
 export interface IntegrityJob {
-  /** `namespace/name` */
+  /** `namespace/name` of the FileIntegrity. */
   readonly key: string;
-  /** The configuration; `name` as in messages: `ConfigMap openshift-file-integrity/example, aide.conf`. */
+  /** The configuration. `name` is shown in messages: `ConfigMap openshift-file-integrity/example, aide.conf`. */
   readonly conf: { readonly name: string; readonly text: string };
   readonly root: ScanRoot;
-  /** Its own on the node, mode 0700: baseline, backups, the log of the last scan. It exists. */
+  /** The job's own directory on the node, with mode 0700, for its baseline, backups and the log of the last scan. It exists. */
   readonly directory: string;
   readonly signingKey: SigningKey;
-  /** Baselines before this one that are kept. */
+  /** Number of previous baselines to keep. */
   readonly maxBackups: number;
   /**
-   * Checked and updated when a baseline is read or made. Without it, only the note beside a baseline proves
-   * that it is the last one.
+   * Checked and updated when a baseline is read or made. Without it, only the note beside the baseline proves that the
+   * baseline is the latest.
    */
   readonly newest?: NewestBaseline;
 }
 
 export interface ScanProgress {
   readonly files: number;
-  /** Read for checksums. */
+  /** Number of bytes read for checksums. */
   readonly bytes: number;
-  /** The CPU time of another program that does it, of which no more is known. */
+  /** CPU time of another program that does the work; nothing more is known about its progress. */
   readonly cpuMs?: number;
-  /** If known from the baseline. */
+  /** Set if the baseline shows what to expect. */
   readonly expectedFiles?: number;
   readonly expectedBytes?: number;
 }
@@ -56,7 +56,7 @@ export interface RunOptions {
 }
 
 export interface CheckOptions extends RunOptions {
-  /** The content of larger files is left to `readLarge`; default: of none. */
+  /** Larger files are left to `readLarge`. Default: all files are read. */
   readonly largeBytes?: number | undefined;
 }
 
@@ -64,29 +64,29 @@ export interface CheckResult {
   readonly report: Report;
   readonly options: ReportOptions;
   readonly facts: RunFacts;
-  /** Changes that the report counts and does not have. Without it, only their number is known. */
+  /** Changes that the report counts but does not list. If it is absent, only their number is known. */
   readonly counted?: CountedPaths;
-  /** Files of which the report says nothing, since their content was left out. */
+  /** Large files that were left out, so that the report has no result for them. */
   readonly large?: ReadonlySet<ByteString>;
 }
 
-/** Why a baseline is made; kept with it. */
+/** Why a baseline is made; stored with it. */
 export interface InitOptions extends RunOptions {
   /**
-   * The id of the request for it. If it was already executed, and only its report was lost by a kill, the
+   * Id of the request for the baseline. If that was already carried out and only its report was lost by a kill, the
    * call returns at once.
    */
   readonly request?: string | undefined;
 }
 
 export interface InitResult {
-  /** Number of entries of the present baseline. */
+  /** Number of entries in the new baseline. */
   readonly entries: number;
-  /** Paths that could not be read, and are not in it. */
+  /** Number of paths that could not be read, and so are not in the baseline. */
   readonly unread: number;
 }
 
-/** Who takes findings into a baseline, and why. */
+/** Who accepts findings into a baseline, and why. */
 export interface Acceptance {
   readonly author: string;
   readonly reason: string;
@@ -95,32 +95,35 @@ export interface Acceptance {
 }
 
 export interface AcceptOptions extends RunOptions {
-  /** The findings, by path: only unchanged ones are accepted. Without it, the present state is. */
+  /**
+   * The expected findings, keyed by path: a path is accepted only if its finding is unchanged. If it is absent, the
+   * current state is accepted.
+   */
   readonly expected?: ReadonlyMap<ByteString, ReportedChange>;
 }
 
 export interface AcceptResult {
-  /** Paths that cannot be read now, or differ from the expectation. They stay as in the baseline. */
+  /** Paths that could not be read, or differ from what was expected. Their entries in the baseline are unchanged. */
   readonly unread: readonly ByteString[];
 }
 
 /**
- * Every call may be made at any time, one at a time for a job. A kill at any moment leaves the old or the new baseline.
+ * Methods may be called at any time, but only one at a time for a job. A kill at any moment leaves either the old or
+ * the new baseline.
  */
 export interface IntegrityProvider {
   readonly name: 'native' | 'aide';
   /**
-   * Whether there is a baseline that was made with this configuration: without one, or with another's, `init`
-   * is due.
+   * Whether there is a baseline that was made with this configuration: otherwise `init` is due.
    *
-   * @throws {BaselineError} for one that cannot be trusted, or is missing although there was one: only an explicit
-   * `init` repairs that
+   * @throws {BaselineError} for a baseline that cannot be trusted, or is missing although there was one: only an
+   *   explicit `init` repairs that
    */
   state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'>;
   /**
-   * Makes a baseline of the present files, in place of the previous one, which becomes a backup.
+   * Makes a baseline of the current files. It replaces the previous one, which becomes a backup.
    *
-   * @throws {RampartError} FULL, SYSTEM: the previous one is unchanged; the reason of the signal
+   * @throws {RampartError} FULL, SYSTEM: the previous baseline is unchanged; the reason of the signal
    */
   init(job: IntegrityJob, options: InitOptions): Promise<InitResult>;
   /**
@@ -130,11 +133,10 @@ export interface IntegrityProvider {
    */
   check(job: IntegrityJob, options: RunOptions): Promise<CheckResult>;
   /**
-   * Accepts these findings into the baseline: for each path its present state, or its absence. Other paths
-   * are unchanged.
+   * Accepts findings into the baseline: for each path its current state, or its absence. Other paths are unchanged.
    *
    * @param paths with the prefix of the root, sorted by their bytes, without duplicates
-   * @param about kept with the baseline
+   * @param about stored with the baseline
    * @throws as `init` and `check`
    */
   accept(
@@ -144,10 +146,10 @@ export interface IntegrityProvider {
     options: AcceptOptions,
   ): Promise<AcceptResult>;
   /**
-   * Like `check` of each, with one pass: a file that several select is examined once. Without this they are checked one after
-   * the other.
+   * Checks several jobs in one pass: a file that several jobs select is read once. If this method is absent, jobs are
+   * checked one after another.
    *
-   * @returns in the order of the jobs; that one fails does not keep the others from their result
+   * @returns the results in the order of the jobs; if one job fails, the others still have their result
    * @throws the reason of the signal
    */
   checkTogether?(
@@ -155,16 +157,16 @@ export interface IntegrityProvider {
     options: CheckOptions,
   ): Promise<readonly PromiseSettledResult<CheckResult>[]>;
   /**
-   * Compares the large files that a check has left out, one after the other, in a thread of its own. It may be called beside all others;
-   * these have a thread less meanwhile.
+   * Compares the large files that a check has left out, one after another, in a thread of its own. May run at the same
+   * time as all other methods; these have one thread less meanwhile.
    *
-   * @returns each when it has been read
+   * @returns each result as soon as its file was read
    * @throws as `check`
    */
   readLarge?(job: IntegrityJob, paths: readonly ByteString[], options: RunOptions): AsyncIterable<LargeFile>;
   /**
-   * The baseline of a job, verified, to look up single paths. The opener disposes it; it is unchanged when another one
-   * replaces it.
+   * The verified baseline of a job, to look up single paths. Whoever opens it disposes it. It remains usable when
+   * another baseline replaces it.
    *
    * @throws as `check`
    */

@@ -1,6 +1,4 @@
-/**
- * Gathers the differences of a comparison into a report, with bounded memory: what exceeds it is only counted.
- */
+/** Collects the differences of a comparison into a report with limited memory: what exceeds the limit is only counted. */
 import type { Batches } from '../model/batches.ts';
 import type { ComparisonTotals, Difference } from '../compare/compare.ts';
 import type { CountedPaths } from '../model/counted-paths.ts';
@@ -9,22 +7,22 @@ import { describeDifference, describeRedefinition } from './describe.ts';
 import { compareInTree } from './report.ts';
 import type { AttributeDetail, Report, ReportedChange, ReportOptions } from '../model/report.ts';
 
-/** Characters of names and values that a report keeps; it takes about twice as many bytes of memory. */
+/** Limit of a report, in characters of names and values; it takes about twice as many bytes of memory. */
 const defaultLimit = 16 * 1024 * 1024;
 
 export interface CollectOptions {
   readonly differences: Batches<Difference>;
-  /** Totals of the comparison; read them when `differences` has ended. */
+  /** Totals of the comparison, complete when `differences` has ended. */
   readonly totals: ComparisonTotals;
   readonly options: ReportOptions;
   readonly limitCharacters?: number;
-  /** Gets the changes that are only counted. */
+  /** Receives the changes that are only counted. */
   readonly counted?: CountedPaths;
-  /** Receives files that are read later: the report does not contain them. */
+  /** Receives the paths of large files that are read later: the report has no result for them. */
   readonly large?: Set<ByteString>;
 }
 
-/** @throws what `differences` throws */
+/** @throws the errors of `differences` */
 export async function collectReport({
   differences,
   totals,
@@ -74,7 +72,8 @@ export async function collectReport({
     }
   }
   const isReported = ({ path }: { path: string }): boolean => large?.has(path) !== true;
-  // The known properties of a large file were compared before its problem came.
+  // Changes of a large file's other attributes were already counted when its problem arrived: they are reported once
+  // the file is read.
   for (const change of changes) if (!isReported(change)) counts[change.kind]--;
   const byPath = (a: { path: string }, b: { path: string }): number => compareInTree(a.path, b.path);
   return {

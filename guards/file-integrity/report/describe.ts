@@ -1,4 +1,4 @@
-/** A difference as reported, by the rules of AIDE's `report_*` options. */
+/** Describes a difference for a report, following AIDE's `report_*` options. */
 import { type AttributeSet, setOf } from '../model/attributes.ts';
 import type { Difference } from '../compare/compare.ts';
 import type { Entry } from '../model/entry.ts';
@@ -11,7 +11,7 @@ const size = setOf('s', 'S');
 
 type Changed = Extract<Difference, { kind: 'changed' }>;
 
-/** Undefined if all of it is ignored. */
+/** Undefined if the options ignore all differing attributes. */
 export function describeDifference(
   difference: Extract<Difference, { kind: 'added' | 'removed' | 'changed' }>,
   options: ReportOptions,
@@ -46,7 +46,7 @@ export function describeDifference(
   return { kind, path, type: now.type, summary, details: describe(old, now, set, options) };
 }
 
-/** `+acl-sha256` if the entries have different attributes; undefined if that is ignored. */
+/** The difference of the entries' attributes, such as `+acl-sha256`; undefined if the options ignore it. */
 export function describeRedefinition(old: Entry, now: Entry, options: ReportOptions): string | undefined {
   const before = old.attributes & ~options.ignoredRemoved;
   const after = now.attributes & ~options.ignoredAdded;
@@ -78,7 +78,7 @@ function describe(
   return details;
 }
 
-/** Letter by letter, see `report_summarize_changes` in aide.conf(5). */
+/** The summary, letter by letter: see `report_summarize_changes` in aide.conf(5). */
 function summarize({ old, now, changed }: Changed, options: ReportOptions): string {
   const { ignoredAdded, ignoredRemoved, ignoredChanged, forced } = options;
   const gone = old.attributes & ~now.attributes;

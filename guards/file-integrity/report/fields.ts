@@ -21,13 +21,13 @@ export interface ValueOptions {
 
 export interface Field {
   readonly bit: AttributeSet;
-  /** In a plain report. */
+  /** Name in a plain report. */
   readonly label: string;
-  /** In a JSON report. */
+  /** Name in a JSON report. */
   readonly name: string;
-  /** Its values are numbers in JSON. */
+  /** Whether JSON has its values as numbers. */
   readonly numeric: boolean;
-  /** One for each line, not yet printable; none for an ACL that the file system does not have. */
+  /** The values, one for each line and not yet escaped for printing; empty for an ACL that the file does not have. */
   values(entry: Entry, options: ValueOptions): readonly ByteString[];
 }
 
@@ -61,7 +61,7 @@ function field(
   };
 }
 
-/** In the order of the details. */
+/** In the order in which details are reported. */
 export const fields: readonly Field[] = [
   field('ftype', 'file_type', ({ type }) => typeNames[type]),
   field('l', 'link_name', ({ linkTarget }) => linkTarget),
@@ -87,7 +87,7 @@ export const fields: readonly Field[] = [
   field('caps', 'capabilities', ({ capabilities }) => bytesOf(capabilities)),
 ];
 
-/** The columns of the line of a changed file, after the one of its type: a letter, and what it stands for. */
+/** The columns of a changed file's summary after its type: the letter, and the attributes that it stands for. */
 export const summaryColumns: readonly (readonly [letter: string, set: AttributeSet])[] = [
   ['l', setOf('l')],
   ['>', setOf('s', 'S')],
@@ -108,7 +108,7 @@ export const summaryColumns: readonly (readonly [letter: string, set: AttributeS
   ['C', setOf('caps')],
 ];
 
-/** `p+sha512`, in the order in which AIDE writes it. */
+/** The attributes in AIDE's order, such as `p+sha512`. */
 export function attributeExpression(set: AttributeSet): string {
   return inAideOrder
     .filter(({ bit }) => (set & bit) !== 0)
@@ -116,7 +116,7 @@ export function attributeExpression(set: AttributeSet): string {
     .join('+');
 }
 
-/** `+acl-sha256`: attributes that only one of the two has. */
+/** The attributes that only one of the two sets has, such as `+acl-sha256`. */
 export function attributeDifference(old: AttributeSet, now: AttributeSet): string {
   return inAideOrder
     .filter(({ bit }) => ((old ^ now) & bit) !== 0)
@@ -126,14 +126,14 @@ export function attributeDifference(old: AttributeSet, now: AttributeSet): strin
 
 const inAideOrder = attributes.toSorted((a, b) => a.aideBit - b.aideBit);
 
-/** `2026-01-31 23:59:59 +0000` */
+/** The time in UTC, such as `2026-01-31 23:59:59 +0000`. */
 export function describeTime(timeS: number): string {
   const date = new Date(timeS * 1000);
   if (Number.isNaN(date.getTime())) return `${timeS} s since 1970`;
   return date.toISOString().replace('T', ' ').replace(/\..*/, ' +0000');
 }
 
-/** As ls(1), except for AIDE's `l` for a setgid file that is not executable by its group. */
+/** As in ls(1), except that AIDE shows `l` for a setgid file that is not executable by its group. */
 function describeMode(type: FileType, permissions: number): string {
   const letters = [type === 'f' ? '-' : type];
   for (let at = 0; at < 9; at++) letters.push(permissions & (0o400 >> at) ? 'rwx'.charAt(at % 3) : '-');
@@ -165,7 +165,7 @@ function describeXattrs(xattrs: Entry['xattrs']): string[] {
   ];
 }
 
-/** Printable text is shown unchanged; AIDE shows a value with a blank in base64. */
+/** Printable text is shown unchanged; a value with a blank is shown in base64, as in AIDE. */
 function describeValue(value: Uint8Array): string {
   const text = Buffer.from(value).toString('latin1');
   if (/^[0-9a-zA-Z.\-_:;,[\]{}<>()!@#$%^&*|\\/?~]*\0?$/.test(text)) return `= ${text.replace('\0', '')}`;

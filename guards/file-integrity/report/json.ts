@@ -1,4 +1,4 @@
-/** The report as AIDE 0.18 writes it with `report_format=json`. */
+/** Writes the report in the JSON format of AIDE 0.18 (`report_format=json`). */
 import { e2fsLetters } from '../model/e2fs-attributes.ts';
 import { attributeExpression, describeTime, fields } from './fields.ts';
 import { printable } from './printable.ts';
@@ -8,7 +8,7 @@ import type { Report, ReportedChange, ReportOptions, RunFacts } from '../model/r
 
 const numeric = new Set(fields.filter((field) => field.numeric).map(({ name }) => name));
 
-/** Empty for a quiet report without findings. */
+/** Empty if the report is quiet and there are no findings. */
 export function jsonReport(report: Report, options: ReportOptions, facts: RunFacts): string {
   const { counts } = report;
   const { level } = options;
@@ -56,9 +56,7 @@ export function jsonReport(report: Report, options: ReportOptions, facts: RunFac
   return `${JSON.stringify(object, null, 2)}\n`;
 }
 
-/**
- * JSON has its own escapes for control characters; bytes that are not UTF-8 are shown as in the plain report.
- */
+/** JSON has its own escapes for control characters; bytes that are not UTF-8 are escaped as in the plain report. */
 function textInJson(path: ByteString): string {
   return path.replace(/[\x80-\xff]+/g, (part) => printable(part));
 }

@@ -1,22 +1,20 @@
-/**
- * A report as it fits into a ConfigMap, which with all its names and labels may have 1 MiB (Kubernetes, MaxSecretSize).
- */
+/** Makes a report fit into a ConfigMap, which may have 1 MiB including all its names and labels (Kubernetes, MaxSecretSize). */
 import { gzipSync } from 'node:zlib';
 
-/** The limits of the File Integrity Operator. */
+/** The File Integrity Operator's limit. */
 export const logLimitBytes = 1_048_570;
 
 export interface FittedLog {
   readonly data: string;
-  /** `data` is gzip in base64. */
+  /** Whether `data` is compressed with gzip and encoded in base64. */
   readonly compressed: boolean;
-  /** `data` only says where the report is. */
+  /** Whether `data` only says where the report is. */
   readonly tooLarge: boolean;
 }
 
 /**
- * The report, compressed by gzip and base64 if it is too long, or, if that is too long too, a text with its
- * place on the node.
+ * The report; compressed and encoded in base64 if it is too long; if that is too long too, a text that says where the
+ * report is on the node.
  */
 export function fitLog(report: string, whereOnNode: string, limitBytes: number = logLimitBytes): FittedLog {
   const bytes = Buffer.from(report, 'utf8');

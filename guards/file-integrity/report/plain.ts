@@ -1,20 +1,18 @@
-/** The report as AIDE 0.18 writes it by default, and as users of the File Integrity Operator know it. */
+/** Writes the report in the default format of AIDE 0.18, which users of the File Integrity Operator know. */
 import { attributeExpression, describeTime, fields, typeNames } from './fields.ts';
 import { e2fsLetters } from '../model/e2fs-attributes.ts';
 import { printable } from './printable.ts';
 import { exitBits, isAtLeast, outline } from './report.ts';
 import type { AttributeDetail, Report, ReportedChange, ReportOptions, RunFacts } from '../model/report.ts';
 
-/** AIDE takes lines to be 80 characters wide: a label, and two columns of values. */
+/** AIDE's lines have 80 characters: a label, and two columns of values. */
 const labelWidth = 10;
 const columnWidth = 33;
 const valueWidth = columnWidth - 1;
 const ruler = '-'.repeat(51);
 const labels = new Map(fields.map(({ name, label }) => [name, label]));
 
-/**
- * The pieces of the report, one after the other: it may be long. Empty for a quiet report without findings.
- */
+/** Yields the report in pieces, since it may be long. Empty if the report is quiet and there are no findings. */
 export function* plainReport(report: Report, options: ReportOptions, facts: RunFacts): Generator<string> {
   const { counts, changes, redefined, problems, omitted } = report;
   const { level } = options;
@@ -121,7 +119,7 @@ function* detailLines({ path, type, details }: ReportedChange): Generator<string
   for (const detail of details) yield* columns(detail);
 }
 
-/** Old and new side by side, broken if they are too long. */
+/** Old and new values side by side, on several lines if they are too long. */
 function* columns({ name, old, now }: AttributeDetail): Generator<string> {
   let label = `${(labels.get(name) ?? name).padEnd(labelWidth)}:`;
   for (let at = 0; at < Math.max(old.length, now.length); at++) {
@@ -139,7 +137,7 @@ function* columns({ name, old, now }: AttributeDetail): Generator<string> {
 }
 
 function broken(value: string): string[] {
-  // Split between characters, so that none is cut in two.
+  // Split by characters, so that surrogate pairs stay together.
   const characters = value.length > valueWidth ? Array.from(value) : undefined;
   if (characters === undefined) return [value];
   const rows: string[] = [];

@@ -1,4 +1,4 @@
-/** The form of a report: its outline, its order, AIDE's exit code. */
+/** Common to all report formats: the outline, the order, AIDE's exit code. */
 import type { ByteString } from '../model/entry.ts';
 import { type ReportCounts, type ReportLevel, reportLevels, type RunFacts } from '../model/report.ts';
 
@@ -6,12 +6,12 @@ export function isAtLeast(level: ReportLevel, min: ReportLevel): boolean {
   return reportLevels.indexOf(level) >= reportLevels.indexOf(min);
 }
 
-/** AIDE's exit code for it: 1 added, 2 removed, 4 changed. */
+/** AIDE's exit code for a report, a bit mask: 1 added, 2 removed, 4 changed. */
 export function exitBits({ added, removed, changed }: ReportCounts): number {
   return (added > 0 ? 1 : 0) + (removed > 0 ? 2 : 0) + (changed > 0 ? 4 : 0);
 }
 
-/** The sentence that everybody looks for in a report. */
+/** The sentence that sums up the result. */
 export function outline({ action }: RunFacts, counts: ReportCounts): string {
   if (action === 'init') return 'AIDE successfully initialized database.';
   const where = action === 'compare' ? 'the two databases' : 'database and filesystem';
@@ -20,7 +20,7 @@ export function outline({ action }: RunFacts, counts: ReportCounts): string {
     : `AIDE found differences between ${where}!!`;
 }
 
-/** The order of AIDE's tree: what is in a directory comes before its next sibling. */
+/** Compares paths in AIDE's order, that of its tree: a directory's contents come before its next sibling. */
 export function compareInTree(one: ByteString, other: ByteString): number {
   const max = Math.min(one.length, other.length);
   for (let at = 0; at < max; at++) {

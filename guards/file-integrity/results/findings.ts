@@ -1,7 +1,7 @@
 /**
- * What differs from the baseline of a job right now. A full scan determines it for all paths, events for
- * single ones; listeners get the changes. An event is later than a running scan: for a path that was compared
- * individually since the scan began, the scan's result is ignored.
+ * The current differences from the baseline of a job. A full scan determines them for all paths, events for single
+ * ones; listeners receive the changes. An event is more recent than a running scan: if a path was compared individually
+ * since the scan started, the scan's result for it is ignored.
  */
 import { type ByteString, isAtOrBelowAny } from '../model/entry.ts';
 import { type Finding, type FindingChange, lastSeenMs, type Reading, type Unread } from '../model/finding.ts';
@@ -11,15 +11,15 @@ import type { PackageUpdate } from '../model/explanation.ts';
 import { findingOf, type HeldFinding, hostPath, isSame, type PathUpdate, refined } from './held-finding.ts';
 import type { LargeFile, Report, ReportCounts } from '../model/report.ts';
 
-/** Findings of one job that are held, at some kilobytes each at the most; more are counted. */
+/** Limit of findings that are held for a job, each of some kilobytes at most; the others are only counted. */
 const maxHeldFindings = 10_000;
-/** Paths that are remembered while a scan runs. */
+/** Limit of paths that are remembered while a scan runs. */
 const maxTouched = 300_000;
 
 export interface CurrentFindingsOptions {
   /** Prefix of the scanned root; findings have paths without it. */
   readonly prefix: ByteString;
-  /** Called with the changes after each call that makes any; it must be quick. */
+  /** Called with the changes after each call that causes any. Must be quick. */
   readonly onChange: (changes: readonly FindingChange[]) => void;
   /** Default: {@link maxHeldFindings}. */
   readonly limit?: number;
@@ -29,19 +29,19 @@ export class CurrentFindings {
   readonly #prefix: ByteString;
   readonly #onChange: (changes: readonly FindingChange[]) => void;
   readonly #limit: number;
-  /** The one that was seen last is last. */
+  /** The finding that was seen last is the last entry. */
   #held = new Map<ByteString, HeldFinding>();
-  /** Counted, and not held. */
+  /** Findings that are only counted. */
   #omitted = new CountedPaths();
-  /** The counts of the last scan, while the names of some that are counted are not known. */
+  /** The counts of the last scan; set while not all counted paths are known. */
   #fixed: ReportCounts | undefined;
   #scanned: Pick<Report, 'redefined' | 'problems'> & {
-    /** Entries of the baseline that the scan would have found without changes: removed ones count, added ones do not. */
+    /** Number of entries that the last scan would have had without changes: removed entries count, added ones do not. */
     readonly unchangedTotal: number;
     readonly omittedOthers: number;
   } = nothing;
   #touched: Set<ByteString> | undefined;
-  /** Their changes are reported later: a scan's results for them are ignored. */
+  /** Paths whose changes are reported later: the results of a scan for them are ignored. */
   readonly #waiting = new Set<ByteString>();
   #problems = 0;
   #isKnown = false;
@@ -53,7 +53,7 @@ export class CurrentFindings {
     this.#limit = limit;
   }
 
-  /** Whether a scan has ended, or a baseline was just made. Before that, the absence of findings means nothing. */
+  /** Whether a scan has ended or a baseline was just made. Before that, an absence of findings means nothing. */
   get isKnown(): boolean {
     return this.#isKnown;
   }
@@ -63,25 +63,25 @@ export class CurrentFindings {
     return this.#version;
   }
 
-  /** The held findings, the last one seen is last. */
+  /** The held findings; the one that was seen last is last. */
   get held(): Iterable<HeldFinding> {
     return this.#held.values();
   }
 
   /**
-   * Called before the first scan: the findings of an earlier process. Listeners are not called; the scan
-   * determines what still holds.
+   * Adds the findings of an earlier process. Call it before the first scan, which determines whether they are still
+   * right. Listeners are not called.
    */
   restore(held: readonly HeldFinding[]): void {
     for (const one of held) this.#held.set(one.change.path, one);
   }
 
-  /** Exact, including findings that are only counted; beyond 300,000 of these, from the last scan. */
+  /** Includes findings that are only counted. Exact up to 300,000 of these; otherwise the counts of the last scan. */
   get counts(): ReportCounts {
     if (this.#fixed !== undefined) return this.#fixed;
     const counts = { ...this.#omitted.counts };
     for (const { change } of this.#held.values()) counts[change.kind]++;
-    // As in AIDE: the entries that exist now.
+    // As in AIDE, the total is the number of current entries.
     const total = this.#scanned.unchangedTotal + counts.added - counts.removed;
     return { total, ...counts, problems: this.#problems };
   }
@@ -98,32 +98,32 @@ export class CurrentFindings {
     return this.#held.get(path);
   }
 
-  /** The state of a path is reported later, by {@link update} or {@link acceptUpdates}. */
+  /** Announces that the state of a path will be reported later, by {@link update} or {@link acceptUpdates}. */
   wait(path: ByteString): void {
     this.#waiting.add(path);
   }
 
-  /** Ends the waiting without a report: a scan determines the state. */
+  /** Cancels {@link wait}: the next scan determines the state of the path. */
   unwait(path: ByteString): void {
     this.#waiting.delete(path);
   }
 
-  /** Paths with a finding that was seen until then, with the prefix; in no order. */
+  /** Paths of findings that were last seen no later than this; with the prefix, in no particular order. */
   paths(seenUntilMs = Infinity): ByteString[] {
     return [...this.#held]
       .filter(([, { finding }]) => lastSeenMs(finding) <= seenUntilMs)
       .map(([path]) => path);
   }
 
-  /** Differing paths in a directory, including those that are only counted. */
+  /** Differing paths below a directory, including those that are only counted. */
   pathsBelow(directory: ByteString): ByteString[] {
     const all = [...this.#held.keys(), ...this.#omitted.paths];
     return all.filter((path) => path.startsWith(`${directory}/`));
   }
 
   /**
-   * The last ones seen, the latest first, and how many more there are. Those explained by a package update
-   * come after the others: one update may have more files than fit.
+   * The findings that were seen last, the latest first, and the number of the others. Findings explained by a package
+   * update come after all others, because one update may have more files than fit.
    */
   latest(count: number): { readonly findings: readonly Finding[]; readonly omitted: number } {
     const all = [...this.#held.values()].reverse().map(({ finding }) => finding);
@@ -134,7 +134,7 @@ export class CurrentFindings {
     return { findings, omitted: all.length - findings.length + this.#omitted.size };
   }
 
-  /** Keyed by update of a package: how many files differ, the latest update last. */
+  /** The package updates that explain findings, each with its number of files; the latest update is last. */
   updates(): PackageUpdate[] {
     const found = new Map<string, PackageUpdate>();
     for (const { finding } of this.#held.values()) {
@@ -146,7 +146,7 @@ export class CurrentFindings {
     return [...found.values()].toSorted((a, b) => a.atMs - b.atMs);
   }
 
-  /** The files that the last scan could not read, some of them by name; undefined if it could read all. */
+  /** The files that the last scan could not read: their number, and at most `max` paths. Undefined if all could be read. */
   unread(max: number): Unread | undefined {
     if (this.#problems === 0) return undefined;
     const files = this.#scanned.problems.slice(0, max);
@@ -159,28 +159,28 @@ export class CurrentFindings {
     };
   }
 
-  /** Large files that are still to be read, some of them by name; undefined without any. */
+  /** Large files that are not read yet: their number, and at most `max` paths. Undefined if all were read. */
   reading(paths: ReadonlySet<ByteString>, max: number): Reading | undefined {
     if (paths.size === 0) return undefined;
     const files = [...paths].slice(0, max).map((path) => hostPath(path, this.#prefix));
     return { count: paths.size, files };
   }
 
-  /** A scan begins now: later updates of single paths take precedence. */
+  /** Call when a scan starts: updates of single paths take precedence over its results from now on. */
   beginScan(): void {
     this.#touched = new Set();
   }
 
-  /** The scan was given up: it has no results. */
+  /** Call when a scan was aborted: it has no results. */
   abortScan(): void {
     this.#touched = undefined;
   }
 
   /**
-   * The result of the last begun scan replaces everything that was known before it began.
+   * Call when a scan has ended: its result replaces everything that was known before it started.
    *
-   * @param counted changes that the report counts but does not list; without it, only their number is known
-   * @param large files without a result: their last known state stays, until {@link readLarge}
+   * @param counted changes that the report counts but does not list; if it is absent, only their number is known
+   * @param large files without a result: their last known state is kept until {@link readLarge}
    */
   endScan(
     report: Report,
@@ -190,7 +190,7 @@ export class CurrentFindings {
   ): void {
     const touched = this.#touched ?? new Set();
     this.#touched = undefined;
-    // Too many paths to remember: the findings and counts of the scan are used as they are.
+    // There were too many updates to remember: the findings and counts of the scan are used unchanged.
     const isForgetful = touched.size >= maxTouched;
     if (isForgetful) touched.clear();
     for (const path of this.#waiting) touched.add(path);
@@ -219,7 +219,7 @@ export class CurrentFindings {
       const kind = touched.has(path) || isAtOrBelowAny(path, unread) ? omittedBefore.get(path) : undefined;
       if (kind !== undefined) omitted.set(path, kind);
     }
-    // In the order in which they were seen.
+    // Keeps the order in which the findings were seen.
     this.#held = new Map();
     for (const [path] of before) {
       const known = kept.get(path);
@@ -240,7 +240,7 @@ export class CurrentFindings {
     for (const [path, { finding }] of fresh) {
       if (this.#held.has(path)) changes.push({ state: 'found', path, finding });
     }
-    // The finding may be one of those without a name.
+    // Otherwise the path may be one of those that are only counted, so it is unknown whether the finding is gone.
     if (omitted.isComplete) {
       for (const [path, { finding }] of before) {
         if (!this.#held.has(path) && omitted.get(path) === undefined)
@@ -251,7 +251,7 @@ export class CurrentFindings {
     this.#notify(changes);
   }
 
-  /** The results of events: the present state of these paths. */
+  /** Call with the results of events: the current states of paths. */
   update(updates: readonly PathUpdate[], atMs: number): void {
     const changes: FindingChange[] = [];
     let isCounted = false;
@@ -276,7 +276,7 @@ export class CurrentFindings {
         this.#held.set(path, held);
         continue;
       }
-      // Deleted first, so that it becomes the last entry: the one seen last.
+      // Deleted first, so that it becomes the last entry.
       this.#held.delete(path);
       this.#held.set(path, held);
       changes.push({ state: 'found', path, finding: held.finding });
@@ -285,7 +285,7 @@ export class CurrentFindings {
     this.#notify(changes, isCounted);
   }
 
-  /** The result for a large file that a scan had left out. */
+  /** Call with the result for a large file that a scan has left out. */
   readLarge({ path, change, problem }: LargeFile, atMs: number): void {
     const others = this.#scanned.problems.filter((one) => one.path !== path);
     const problems = problem === undefined ? others : [...others, problem];
@@ -294,7 +294,7 @@ export class CurrentFindings {
     if (problem === undefined) this.update([{ path, change, seenBy: 'scan' }], atMs);
   }
 
-  /** These paths are in the baseline now. */
+  /** Call when the current states of these paths have become part of the baseline. */
   accept(paths: Iterable<ByteString>): void {
     const changes: FindingChange[] = [];
     let more = 0;
@@ -309,7 +309,10 @@ export class CurrentFindings {
     this.#notify(changes);
   }
 
-  /** Unreported changes that are in the baseline now, including those of reported findings. */
+  /**
+   * Call when changes that were not reported, because they were waiting for their update to be accepted, have become part of the
+   * baseline. Findings about the same paths are accepted too.
+   */
   acceptUpdates(updates: readonly PathUpdate[], atMs: number): void {
     const unheld: FindingChange[] = [];
     let more = 0;
@@ -327,7 +330,7 @@ export class CurrentFindings {
     this.accept(updates.map(({ path }) => path));
   }
 
-  /** A baseline was just made of everything, except for `unread` files. */
+  /** Call when a baseline of all files was made, except for `unread` ones. */
   reset(entries: number, unread = 0): void {
     const gone = [...this.#held].map(([path, { finding }]) => ({
       state: 'accepted' as const,
@@ -344,7 +347,7 @@ export class CurrentFindings {
     this.#notify(gone);
   }
 
-  /** As a scan would report it, for the held findings. */
+  /** The report that a scan would produce for the held findings. */
   report(): Report {
     const { redefined, problems, omittedOthers } = this.#scanned;
     const changes = [...this.#held.values()].map(({ change }) => change);
@@ -352,24 +355,24 @@ export class CurrentFindings {
     return { counts: this.counts, changes, redefined, problems, omitted: this.#omitted.size + omittedOthers };
   }
 
-  /** The state of the path is known: a running scan may have looked at it earlier. */
+  /** Notes that the state of a path is known: a running scan may have read it earlier. */
   #touch(path: ByteString): void {
     this.#waiting.delete(path);
     if (this.#touched !== undefined && this.#touched.size < maxTouched) this.#touched.add(path);
   }
 
-  /** The ones that were seen first are only counted then. */
+  /** Above the limit, the findings that were seen first are only counted. */
   #limitHeld(): void {
     for (const [path, { change }] of this.#held) {
       if (this.#held.size <= this.#limit) break;
       this.#held.delete(path);
       this.#omitted.set(path, change.kind);
     }
-    // From here on, one that is counted could be counted again.
+    // From now on, a path may be counted twice, so the counts are kept as they are.
     if (!this.#omitted.isComplete) this.#fixed ??= this.counts;
   }
 
-  /** @param isCounted the counts alone have changed */
+  /** @param isCounted whether counts have changed even if `changes` is empty */
   #notify(changes: readonly FindingChange[], isCounted = false): void {
     if (changes.length === 0 && !isCounted) return;
     this.#version++;
@@ -377,7 +380,7 @@ export class CurrentFindings {
   }
 }
 
-/** Entries that a baseline gains when a change is accepted. */
+/** Number of entries by which a baseline grows when a change is accepted. */
 const moreEntries: ChangeCounts = { added: 1, removed: -1, changed: 0 };
 const nothing = { redefined: [], problems: [], unchangedTotal: 0, omittedOthers: 0 };
 
@@ -385,7 +388,7 @@ function sum({ added, removed, changed }: ChangeCounts): number {
   return added + removed + changed;
 }
 
-/** Findings that a report counts but does not list. */
+/** Numbers of changes that a report counts but does not list. */
 function unnamedOf({ counts, changes }: Report): Record<ChangeKind, number> {
   const unnamed = { added: counts.added, removed: counts.removed, changed: counts.changed };
   for (const { kind } of changes) unnamed[kind]--;

@@ -1,9 +1,9 @@
 /**
- * Which nodes a FileIntegrity is for: those with its labels, and without a taint that it does not tolerate.
+ * Determines which nodes a FileIntegrity selects: those that have its labels, and no taint that it does not tolerate.
  *
- * The guard takes the place of a DaemonSet, so it tolerates what a DaemonSet tolerates by itself (Kubernetes, "DaemonSet":
- * taints and tolerations): a node that is cordoned, under pressure or not ready is examined all the same. As there, a later taint
- * ends nothing that runs unless its effect is NoExecute.
+ * The guard replaces a DaemonSet, so it has the tolerations that every DaemonSet gets (Kubernetes, "DaemonSet": taints
+ * and tolerations): a node that is cordoned, under pressure or not ready is checked too. As with a DaemonSet, a taint
+ * added later does not stop what already runs, unless its effect is NoExecute.
  */
 import type { Node } from '../../../lib/kube/object/object.ts';
 import type { FileIntegritySpec, Toleration } from '../api.ts';
@@ -13,7 +13,7 @@ type Taint = NonNullable<NonNullable<Node['spec']>['taints']>[number];
 const ofEveryDaemonSet: readonly Toleration[] = [
   ['not-ready', 'NoExecute'],
   ['unreachable', 'NoExecute'],
-  // The node controller sets these two beside them: no new pod of a DaemonSet starts, but those that run go on.
+  // The node controller also sets these two: no new pod of a DaemonSet is started then, but running ones continue.
   ['not-ready', 'NoSchedule'],
   ['unreachable', 'NoSchedule'],
   ['disk-pressure', 'NoSchedule'],
@@ -24,9 +24,10 @@ const ofEveryDaemonSet: readonly Toleration[] = [
 ].map(([key, effect]) => ({ key: `node.kubernetes.io/${key}`, operator: 'Exists', effect }) as Toleration);
 
 /**
- * A node that is not known has no labels and no taints: on a single machine there need not be one.
+ * Whether a FileIntegrity selects a node. A standalone machine may have no Node object: it then counts as a node
+ * without labels and taints.
  *
- * @param isRunning whether the node has been checked for it before
+ * @param isRunning whether the node has already been checked for the FileIntegrity
  */
 export function isForNode(
   { nodeSelector = {}, tolerations }: Pick<FileIntegritySpec, 'nodeSelector' | 'tolerations'>,

@@ -1,6 +1,6 @@
 /**
- * The finding about one path: made from the present difference, what was known before, and who made the
- * change. No state.
+ * Derives the finding about a path from the current difference, what was known before, and who made the change. Holds
+ * no state.
  */
 import { type ByteString, isAtOrBelow } from '../model/entry.ts';
 import type { Explanation } from '../model/explanation.ts';
@@ -10,27 +10,27 @@ import type { ReportedChange } from '../model/report.ts';
 import { printable } from '../report/printable.ts';
 import { differing, extentOf, extentOfFinding } from './extent.ts';
 
-/** The present facts about one path. */
+/** What is currently known about a path. */
 export interface PathUpdate {
-  /** With the prefix of the root. */
+  /** Including the prefix of the root. */
   readonly path: ByteString;
-  /** Undefined if it is as in the baseline. */
+  /** Undefined if the path is as in the baseline. */
   readonly change: ReportedChange | undefined;
-  /** Who changed its content or name last. */
+  /** Who last changed the content or the name. */
   readonly author?: ChangeAuthor;
-  /** Who changed attributes alone, after that. */
+  /** Who changed only attributes, after the author's change. */
   readonly touchedBy?: ChangeAuthor;
-  /** When the last of these changes was made; default: now. */
+  /** When the last of these changes was made. Default: now. */
   readonly changedMs?: number;
-  /** All that happened is known to have changed attributes alone. */
+  /** Whether only attributes are known to have changed. */
   readonly isTouch?: boolean;
-  /** Whose hand made the change; undefined if unknown. */
+  /** Whether the change was made by a package manager, by others, or unseen; undefined if unknown. */
   readonly hand?: Hand | undefined;
-  /** When it was seen first, if it had to wait since. */
+  /** When it was first seen, if it had to wait since. */
   readonly seenMs?: number;
-  /** Default: an event. */
+  /** Default: `event`. */
   readonly seenBy?: Finding['seenBy'];
-  /** The update of a package that it comes from, and in words. */
+  /** The package update that caused it, and in `explained` the same as text. */
   readonly explanation?: Explanation;
   readonly explained?: string;
 }
@@ -38,17 +38,17 @@ export interface PathUpdate {
 export interface HeldFinding {
   readonly change: ReportedChange;
   readonly finding: Finding;
-  /** The hand that made all its changes since the baseline; undefined if it was not seen. */
+  /** Who made all changes since the baseline; undefined if that was not seen. */
   readonly hand?: Hand | undefined;
   readonly explanation?: Explanation;
 }
 
-/** An update of a path that differs from the baseline. */
+/** An update for a path that differs from the baseline. */
 type FoundUpdate = PathUpdate & { readonly change: ReportedChange };
 type Seen = Pick<Finding, 'seenMs' | 'seenBy'>;
 
 /**
- * The finding of a difference that is another one than before.
+ * The finding for a difference that is new or has changed.
  *
  * @param known the finding that it replaces
  * @param prefix of the scanned root; findings have paths without it
@@ -60,7 +60,7 @@ export function findingOf(
   prefix: ByteString,
 ): HeldFinding {
   const { change, author, touchedBy } = update;
-  // The state before this change counts too.
+  // If there was a finding before, its changes were made by someone too.
   const hand = known === undefined ? update.hand : bothHands(known.hand ?? 'unseen', update.hand ?? 'unseen');
   const of = { change, hand, ...(update.explanation && { explanation: update.explanation }) };
   const who = by(touchedBy ?? author);
@@ -83,10 +83,10 @@ export function findingOf(
 }
 
 /**
- * The finding of a difference that is the same as before: the update may say who made it, or which package it
- * comes from, or that another hand took part.
+ * The finding for a difference that has not changed: the update may show who made it, which package update it comes
+ * from, or that another process was involved.
  *
- * @returns the finding, and whether it says anything new
+ * @returns the finding, and whether it has new information
  */
 export function refined(
   known: HeldFinding,
@@ -113,7 +113,7 @@ export function isSame(one: ReportedChange | undefined, other: ReportedChange | 
   return textOf(one) === textOf(other);
 }
 
-/** The path on the host, as text: `/etc/passwd`. */
+/** The path on the host as text, without the prefix: `/etc/passwd`. */
 export function hostPath(path: ByteString, prefix: ByteString): string {
   const host = isAtOrBelow(path, prefix) ? path.slice(prefix.length) : path;
   return printable(host === '' ? '/' : host);

@@ -1,17 +1,14 @@
-/**
- * When a node is left alone: the annotation `holdoff` is set, or the Machine Config Operator of OpenShift is
- * about to change its files.
- */
+/** When a node is not scanned: the annotation `holdoff` is set, or OpenShift's Machine Config Operator is changing its files. */
 import type { Node } from '../../../lib/kube/object/object.ts';
 import { type FileIntegrity, names } from '../api.ts';
 
-/** The nodes that an annotation names. Whole names: node-10 does not match node-1. */
+/** The nodes that an annotation lists. Names are compared as a whole: node-10 is not node-1. */
 export function listedNodes(text: string): string[] {
   const all = text.split(',').map((name) => name.trim());
   return [...new Set(all.filter((name) => name !== ''))];
 }
 
-/** Undefined: no node is held. An empty list: all are. */
+/** The nodes that are held: undefined if none are, an empty list if all are. */
 export function heldNodes({ metadata }: FileIntegrity): readonly string[] | undefined {
   const list = metadata.annotations?.[names.holdoff];
   return list === undefined ? undefined : listedNodes(list);
@@ -22,20 +19,20 @@ export function isHeldOn(integrity: FileIntegrity, nodeName: string): boolean {
   return held !== undefined && (held.length === 0 || held.includes(nodeName));
 }
 
-/** Which configuration a node of OpenShift has, and whether it is on its way to another. */
+/** The configuration that an OpenShift node has, and whether it is changing to another one. */
 export interface MachineConfig {
   readonly name: string;
   readonly isUpdating: boolean;
 }
 
-/** Written by the machine-config-daemon (openshift/machine-config-operator, pkg/daemon/constants/constants.go). */
+/** Set by the machine-config-daemon (openshift/machine-config-operator, pkg/daemon/constants/constants.go). */
 export const machineConfigAnnotations = {
   current: 'machineconfiguration.openshift.io/currentConfig',
   desired: 'machineconfiguration.openshift.io/desiredConfig',
   state: 'machineconfiguration.openshift.io/state',
 } as const;
 
-/** Undefined: the configuration of this node is not managed. */
+/** Undefined if the node's configuration is not managed by the Machine Config Operator. */
 export function machineConfigOf(node: Node | undefined): MachineConfig | undefined {
   const { annotations = {} } = node?.metadata ?? {};
   const { [machineConfigAnnotations.current]: name, [machineConfigAnnotations.state]: state } = annotations;

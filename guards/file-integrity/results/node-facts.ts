@@ -1,27 +1,27 @@
-/** An agent's report about this guard on its node, in its lease, and how `rampart status` reads it. */
+/** What an agent publishes about this guard in its lease, and how `rampart status` reads it. */
 import type { Coverage, GuardFacts } from '../../../guard/agent-lease-names.ts';
 import type { Detection } from '../model/finding.ts';
 
-/** A baseline that is being made, or a scan, as in `-o json`. */
+/** The progress of a baseline or a scan, as in `-o json`. */
 export interface Progress {
-  /** `namespace/name`; other FileIntegrities over the same files may be scanned with it. */
+  /** `namespace/name` of the FileIntegrity; others that select the same files may be scanned together with it. */
   readonly object: string;
   readonly step: 'init' | 'accept' | 'check';
-  /** RFC 3339 */
+  /** In the format of RFC 3339. */
   readonly since: string;
-  /** Files and directories so far, and per second. */
+  /** Number of files and directories so far, and per second. */
   readonly entries: number;
   readonly entriesPerSecond: number;
 }
 
 export interface NodeState {
-  /** The followed objects: uid and generation of each FileIntegrity. */
+  /** The FileIntegrities that select this node: uid and generation of each. */
   readonly followed: readonly { readonly uid: string; readonly generation: number }[];
   readonly progress: Progress | undefined;
 }
 
 const prefix = 'generation-';
-/** How many fit into a lease. */
+/** Limit of the FileIntegrities in a lease. */
 const MANY = 100;
 const UID_LENGTH = 8;
 
@@ -44,7 +44,7 @@ export function nodeFacts({ followed, progress }: NodeState): GuardFacts {
 
 const modes = { sensor: 'events with author', inotify: 'events without author', none: 'scans alone' };
 
-/** Undefined: no FileIntegrity is for this node. */
+/** What is watched on this node; empty if no FileIntegrity selects it. */
 export function coverageOf(detection: Detection | undefined): Coverage {
   if (detection === undefined) return { mode: '', blindSpots: [], losses: {} };
   const { events, reason, unwatchedDirectories, directoriesWithoutAuthors } = detection;
@@ -65,9 +65,9 @@ export function coverageOf(detection: Detection | undefined): Coverage {
   };
 }
 
-/** Takes what it understands: another version of the agent may say something else. */
+/** Reads the known facts and ignores others, because the agent may have another version. */
 export function readNodeFacts(facts: GuardFacts = {}): {
-  /** Keyed by the first 8 digits of a uid. */
+  /** Keyed by the first 8 characters of the uid. */
   readonly generations: ReadonlyMap<string, number>;
   readonly progress: Progress | undefined;
 } {

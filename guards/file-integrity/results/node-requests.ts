@@ -6,10 +6,7 @@ export function requestAnnotation(request: NodeRequest): Record<string, string> 
   return { [`${requestAnnotationPrefix}${request.id}`]: JSON.stringify(request) };
 }
 
-/**
- * The requests among annotations, by their ids. Invalid ones, and those with another id than their key, are
- * skipped.
- */
+/** The requests among annotations. Invalid requests, and those whose id differs from their key, are skipped. */
 export function requestsOf(annotations: Readonly<Record<string, string>> | undefined): NodeRequest[] {
   return Object.entries(annotations ?? {})
     .filter(([key]) => key.startsWith(requestAnnotationPrefix))

@@ -1,6 +1,7 @@
 /**
- * An agent's result for one FileIntegrity on its node. It goes to the operator as the temporary ConfigMap
- * `aide-<fi>-<node>` (result-config-map.ts), the operator makes status, kept logs, events and reports of it.
+ * An agent's result for one FileIntegrity on its node. The agent passes it to the operator in the temporary ConfigMap
+ * `aide-<fi>-<node>` (result-config-map.ts), and the operator derives the status, kept logs, events and reports from
+ * it.
  */
 import type { Detection, Finding, Reading, Unread } from '../model/finding.ts';
 import type { PackageUpdate } from '../model/explanation.ts';
@@ -16,11 +17,11 @@ export type NodeOutcome =
       readonly removed: number;
       readonly log: FittedLog;
     }
-  /** Nothing is known of the files: `message` says why and what to do. */
+  /** Nothing is known about the files: `message` has the reason and the remedy. */
   | {
       readonly kind: 'errored';
       readonly message: string;
-      /** The same word for errors of one kind, for metrics: `BaselineDamaged`, or a code of `errorCodes`. */
+      /** One word for each kind of error, for metrics: `BaselineDamaged`, or a code of `errorCodes`. */
       readonly reason?: string;
     };
 
@@ -28,70 +29,68 @@ export interface NodeResult {
   readonly fileIntegrity: { readonly namespace: string; readonly name: string };
   readonly nodeName: string;
   /**
-   * Grows with each result of this node for this FileIntegrity, also over restarts, so that two of one second
-   * can be distinguished.
+   * Increases with each result of this node for this FileIntegrity, also across restarts, to order results of the same
+   * second.
    */
   readonly sequence: number;
-  /** The number is not from an agent: FIO wrote the result, or its writer is unknown. */
+  /** Set if `sequence` is not from an agent: FIO wrote the result, or its writer is unknown. */
   readonly isUnnumbered?: true;
-  /** ms since 1970. */
+  /** Time of the result, in ms since 1970. */
   readonly atMs: number;
   readonly outcome: NodeOutcome;
   /** At most {@link maxFindings}, the latest first. */
   readonly findings: readonly Finding[];
   readonly omittedFindings: number;
-  /** Absent if all files were read, or if nothing is known. */
+  /** Absent if all files were read, or if nothing is known about them. */
   readonly unread?: Unread;
-  /** Absent once all large files of the last scan have been read. */
+  /** Absent if all large files have been read since the last scan. */
   readonly reading?: Reading;
-  /** Updates of packages that explain findings, and the latest that were accepted; at most {@link maxUpdates}. */
+  /** Package updates that explain findings, and the latest ones that were accepted; at most {@link maxUpdates}. */
   readonly updates?: readonly PackageUpdate[];
   readonly detection: Detection;
-  /** Ids of the requests (re-init, accept) that this result is made after; see {@link NodeRequest}. */
+  /** Ids of the requests (re-init, accept) that were carried out before this result; see {@link NodeRequest}. */
   readonly doneRequests: readonly string[];
-  /** When the baseline was made, if it was made for an earlier FileIntegrity of the same name; ms since 1970. */
+  /** When the baseline was made, in ms since 1970, if it was made for an earlier FileIntegrity with the same name. */
   readonly continuedFromMs?: number;
-  /** See `configurationId`; absent before the first result with a configuration. */
+  /** See `configurationId`; absent until there was a configuration. */
   readonly configuration?: string;
-  /** The baseline that the result was made with; absent if it cannot be used. */
+  /** The baseline that the result is based on; absent if it cannot be used. */
   readonly baseline?: BaselineIdentity;
 }
 
-/**
- * How many files of one result that could not be read, or are still being read, are listed; the log has more.
- */
+/** Limit of the files listed in a result that could not be read, or are still to be read; the log has more. */
 export const maxUnreadFiles = 20;
 
-/** How many updates of packages are listed in one result: the latest. */
+/** Limit of the package updates listed in a result; the latest ones are listed. */
 export const maxUpdates = 100;
 
-/** How many findings are listed in one result; the log has more. */
+/** Limit of the findings listed in a result; the log has more. */
 export const maxFindings = 200;
 
 /**
- * A request of the operator or `rampart integrity accept` to one node. It is an annotation on the
- * FileIntegrityNodeStatus of that node, `file-integrity.openshift.io/request-<id>` with this as JSON, until a
- * result of the node names its id; so nothing is lost while the node is away.
+ * A request to one node, made by the operator or by `rampart integrity accept`. It is JSON in an annotation of the
+ * node's FileIntegrityNodeStatus, `file-integrity.openshift.io/request-<id>`, until a result of the node lists its id:
+ * so it is not lost while the node is away.
  */
 export type NodeRequest =
   | {
       readonly kind: 're-init';
-      /** Lower case hexadecimal. */
+      /** In lower-case hexadecimal. */
       readonly id: string;
-      /** `annotation`, `failure`: why, for metrics and events. */
+      /** Why the request was made, for metrics and events: `annotation` or `failure`. */
       readonly by: string;
     }
   | {
       readonly kind: 'accept';
       readonly id: string;
-      /** A glob over host paths, as `rampart alerts` has them; empty for all findings. */
+      /** A glob that selects paths on the host, as shown by `rampart alerts`; empty for all findings. */
       readonly path: string;
       /**
-       * Later findings stay, by the clock of the node: they have not been reviewed. Without it, none are
-       * left, as for a request written by hand.
+       * Findings seen later than this, by the node's clock, are not accepted, because they were not reviewed. If it is
+       * absent, as in a request written by hand, all are accepted.
        */
       readonly seenUntilMs?: number;
-      /** Who says so, and why. */
+      /** Who accepts the findings, and why. */
       readonly author: string;
       readonly reason: string;
     };

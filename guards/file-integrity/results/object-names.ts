@@ -1,6 +1,6 @@
 /**
- * The names of a FileIntegrity's objects. They are those of the File Integrity Operator; if one is too long,
- * it is replaced by a digest.
+ * The names of the objects that belong to a FileIntegrity. They are those of the File Integrity Operator; in a name
+ * that is too long, a digest replaces a part.
  */
 import { hash } from 'node:crypto';
 
@@ -9,7 +9,7 @@ const SHORT = 64;
 const MAX_LABEL = 63;
 const MAX_NAME = 253;
 
-/** The ConfigMap in which an agent hands over a result: `aide-<fi>-<node>`. */
+/** The ConfigMap in which an agent passes on a result: `aide-<fi>-<node>`. */
 export function temporaryName(fileIntegrity: string, nodeName: string): string {
   const name = `aide-${fileIntegrity}-${nodeName}`;
   return name.length < SHORT ? name : `aide-${sha1(name)}`;
@@ -32,8 +32,8 @@ export function activeConfigName(fileIntegrity: string): string {
 }
 
 /**
- * The name of an object as the value of a label, which has at most 63 characters: the name itself, or its beginning and a
- * digest.
+ * The name of an object as a label value, which may have 63 characters: the name itself or, if that is too long, its
+ * beginning and a digest.
  */
 export function labelValue(name: string): string {
   if (name.length <= MAX_LABEL) return name;
@@ -42,5 +42,5 @@ export function labelValue(name: string): string {
   return `${name.slice(0, MAX_LABEL - digest.length - 1)}-${digest}`;
 }
 
-/** Only to make names shorter, as FIO does. */
+/** SHA-1 only shortens names, as in FIO. */
 const sha1 = (text: string): string => hash('sha1', text);

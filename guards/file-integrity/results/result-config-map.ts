@@ -1,7 +1,7 @@
 /**
- * The temporary ConfigMap in which an agent hands a result to the operator. Labels, annotations and the log
- * are those of the File Integrity Operator; further data is beside them: the facts as JSON in an annotation,
- * the findings as JSON under a key of the data.
+ * The temporary ConfigMap in which an agent passes a result to the operator. Labels, annotations and the log are those
+ * of the File Integrity Operator; further data is added: facts as JSON in an annotation, and findings as JSON under a
+ * key of `data`.
  */
 
 import type { ConfigMap, OwnerReference } from '../../../lib/kube/object/object.ts';
@@ -15,29 +15,29 @@ import { maxFindings, maxUnreadFiles, maxUpdates, type NodeOutcome, type NodeRes
 import type { BaselineIdentity } from '../database/newest-baseline.ts';
 import { labelValue, temporaryName } from './object-names.ts';
 
-/** The values of a ConfigMap together (Kubernetes, MaxSecretSize). */
+/** Limit of all values of a ConfigMap together (Kubernetes, MaxSecretSize). */
 const MAX_DATA_BYTES = 1_048_576;
-/** The findings of a result. They become part of a FileIntegrityNodeStatus, and etcd takes 1.5 MiB. */
+/** Limit of a result's findings: they become part of a FileIntegrityNodeStatus, and etcd accepts 1.5 MiB. */
 const MAX_FINDING_BYTES = 256 * 1024;
-/** Annotations may have 256 KiB together. */
+/** Limit of the message: all annotations of an object together may have 256 KiB. */
 const MAX_MESSAGE_CHARACTERS = 16_384;
 const MAX_REASON_CHARACTERS = 1024;
 const MAX_DONE_REQUESTS = 500;
 const MAX_UNREAD_CHARACTERS = 1024;
 const MAX_UPDATE_CHARACTERS = 256;
 
-/** The limit for an agent's logs (`fitLog`), so that all findings have room beside them. */
+/** Limit of an agent's logs (`fitLog`), which leaves room for the findings. */
 export const resultLogLimitBytes = MAX_DATA_BYTES - MAX_FINDING_BYTES;
 
-/** The annotation with all but the log, the message and the findings. */
+/** The annotation that contains the result, except for the log, the message and the findings. */
 export const resultAnnotation = 'file-integrity.openshift.io/result';
 export const findingsKey = 'findings.json';
 
 /**
- * The ConfigMap of a result, for server-side apply. It always fits: messages are cut, and findings beside a log that leaves
- * no room for them are counted instead.
+ * The ConfigMap of a result, for server-side apply. It always fits: messages are truncated, and if the log leaves no
+ * room for findings, they are only counted.
  *
- * @param owner the FileIntegrity: with it the ConfigMap is deleted too
+ * @param owner the FileIntegrity; the ConfigMap is deleted with it
  */
 export function resultConfigMap(result: NodeResult, owner?: OwnerReference): ConfigMap {
   const { fileIntegrity, nodeName, outcome } = result;
@@ -107,7 +107,7 @@ function factsOf(result: NodeResult, omittedFindings: number): object {
       reason: cut(whyNoSensor, MAX_REASON_CHARACTERS),
       ...(packagesReason !== undefined && { packagesReason: cut(packagesReason, MAX_REASON_CHARACTERS) }),
     },
-    // The rest is named by the next result: requests that are carried out again have no further effect.
+    // The next result lists the others. Until then the operator may repeat these requests, which has no effect.
     doneRequests: doneRequests.slice(0, MAX_DONE_REQUESTS),
     ...(continuedFromMs !== undefined && { continuedFromMs }),
     ...(baseline && { baseline }),
@@ -133,7 +133,7 @@ function unreadThatFits({ count, files }: Unread): Unread {
   };
 }
 
-/** The first ones that fit into this many bytes, as a JSON array. */
+/** The first findings whose JSON array fits into this many bytes. */
 function fittingFindings(
   findings: readonly Finding[],
   roomBytes: number,
@@ -154,10 +154,11 @@ function cut(text: string, characters: number): string {
 }
 
 /**
- * The result that a ConfigMap holds. Fields that are not known are passed over, and one that FIO has written is read too:
- * of that only the outcome is known.
+ * Reads the result in a ConfigMap. Unknown fields are ignored. Results written by FIO are accepted too; they contain
+ * only the outcome.
  *
- * @throws {RampartError} `DECODE` for a ConfigMap that holds none, or that of another FileIntegrity or node than its name says
+ * @throws {RampartError} `DECODE` if the ConfigMap contains no valid result, or if its name is not that of the result's
+ *   FileIntegrity and node
  */
 export function readResultConfigMap(configMap: ConfigMap): NodeResult {
   const { namespace = '', name = '', annotations = {} } = configMap.metadata;
@@ -176,7 +177,8 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
   if (fileIntegrity.namespace !== namespace || temporaryName(fileIntegrity.name, nodeName) !== name) {
     throw refuse(`it belongs to ${fileIntegrity.namespace}/${fileIntegrity.name} and node ${nodeName}`);
   }
-  // Agents may write what has the label of their node, and names can be read in two ways: aide-a-b-c.
+  // An agent may write every ConfigMap with the label of its node, and a name such as aide-a-b-c can be split in two
+  // ways: so the label must name the node too.
   const label = configMap.metadata.labels?.[names.nodeLabel];
   if (label !== undefined && label !== labelValue(nodeName))
     throw refuse(`its label names the node ${label}`);
@@ -203,7 +205,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
   };
 }
 
-/** The facts from FIO's own collector, in the form of our annotation. */
+/** The facts in a result of FIO's own collector, in the form of our annotation. */
 function factsOfFio({ metadata, data }: ConfigMap, refuse: (why: string) => RampartError): Fields {
   const { namespace, labels = {}, annotations = {}, creationTimestamp = '' } = metadata;
   const name = labels[names.ownerLabel];

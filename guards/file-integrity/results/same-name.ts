@@ -1,10 +1,10 @@
 /**
- * Both API groups may have a FileIntegrity of one name in one namespace. Their ConfigMaps and results would be the same, so
- * only one of them counts. Agents and the operator decide it alike, each for itself.
+ * Both API groups may have a FileIntegrity with the same name in a namespace. Their ConfigMaps and results would be the
+ * same objects, so only one of them is in effect. Agents and the operator determine it independently, in the same way.
  */
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
 
-/** The older one. Those that are being deleted do not count. */
+/** The oldest of the objects; those that are being deleted are ignored. */
 export function winnerOf<T extends KubeObject>(objects: readonly T[]): T | undefined {
   const ageOf = ({ metadata: { creationTimestamp = '', uid = '' } }: T): string =>
     `${creationTimestamp} ${uid}`;

@@ -1,7 +1,7 @@
-/** Access control lists as text, as acl_to_text(3) writes them; byte for byte what AIDE keeps. */
+/** Access control lists in the text form of acl_to_text(3), which is byte for byte what AIDE stores. */
 import { readFileSync } from 'node:fs';
 
-/** Tags of the attribute `system.posix_acl_access` (include/uapi/linux/posix_acl.h). */
+/** Tags of entries in the extended attribute `system.posix_acl_access` (include/uapi/linux/posix_acl.h). */
 const tags = { userOwner: 1, user: 2, groupOwner: 4, group: 8, mask: 16, other: 32 } as const;
 const version = 2;
 const headerBytes = 4;
@@ -13,15 +13,15 @@ interface AclEntry {
   readonly id: number;
 }
 
-/** The names that ids have on this machine. */
+/** Names of user and group ids on this machine. */
 export interface AccountNames {
   readonly users: ReadonlyMap<number, string>;
   readonly groups: ReadonlyMap<number, string>;
 }
 
 /**
- * Names from /etc/passwd and /etc/group. AIDE asks the name service, which may ask the network; a scan of a
- * hundred thousand files must not.
+ * Reads names from /etc/passwd and /etc/group. AIDE asks the name service, which may query the network; that must not
+ * happen for each of a hundred thousand files.
  */
 export function readAccountNames(): AccountNames {
   return { users: namesOf('/etc/passwd'), groups: namesOf('/etc/group') };
@@ -33,12 +33,12 @@ function namesOf(file: string): ReadonlyMap<number, string> {
   try {
     text = readFileSync(file, 'utf8');
   } catch {
-    // An image without one: ids stay numbers.
+    // An image may lack this file: ids are then shown as numbers.
     return names;
   }
   for (const line of text.split('\n')) {
     const [name = '', , id = ''] = line.split(':');
-    // The first one counts, as in getpwuid(3).
+    // The first entry of an id takes effect, as in getpwuid(3).
     if (/^\d+$/.test(id) && name !== '' && !names.has(Number(id))) names.set(Number(id), name);
   }
   return names;
@@ -46,7 +46,7 @@ function namesOf(file: string): ReadonlyMap<number, string> {
 
 const ofModes: string[] = [];
 
-/** For a file with no more than its permissions: `user::rw-`, `group::r--`, `other::r--`. */
+/** The ACL of a file that has only permissions: `user::rw-`, `group::r--`, `other::r--`. */
 export function aclOfMode(mode: number): string {
   const permissions = mode & 0o777;
   return (ofModes[permissions] ??= [
@@ -56,7 +56,7 @@ export function aclOfMode(mode: number): string {
   ].join(''));
 }
 
-/** Text of the attribute's value; undefined if Linux would not have accepted it. */
+/** The text for the value of the extended attribute; undefined if Linux would refuse the value. */
 export function aclText(value: Buffer, names: AccountNames): string | undefined {
   if (value.length < headerBytes || value.readUInt32LE(0) !== version) return undefined;
   if ((value.length - headerBytes) % entryBytes !== 0) return undefined;
@@ -75,7 +75,7 @@ export function aclText(value: Buffer, names: AccountNames): string | undefined 
 
 function lineOf({ tag, permissions, id }: AclEntry, mask: number, { users, groups }: AccountNames): string {
   const rights = letters(permissions);
-  // Permissions removed by the mask are shown after it.
+  // If the mask removes permissions, the effective ones are shown after the entry.
   const effective = permissions & mask;
   const masked = effective === permissions ? '' : `\t#effective:${letters(effective)}`;
   switch (tag) {

@@ -1,4 +1,4 @@
-/** The capabilities of a file as text, as cap_to_text(3) of libcap 2.66 writes them; what AIDE keeps. */
+/** The capabilities of a file in the text form of cap_to_text(3) of libcap 2.66, which AIDE stores. */
 import { readFileSync } from 'node:fs';
 
 /** In the order of include/uapi/linux/capability.h. */
@@ -11,7 +11,7 @@ const names: readonly string[] = (
   .split(' ')
   .map((name) => `cap_${name}`);
 
-/** The attribute `security.capability` (include/uapi/linux/capability.h, struct vfs_cap_data). */
+/** The extended attribute `security.capability` (include/uapi/linux/capability.h, struct vfs_cap_data). */
 const revisionMask = 0xff000000;
 const effectiveFlag = 1;
 const bytesOfRevision = new Map([
@@ -22,7 +22,7 @@ const bytesOfRevision = new Map([
 const allBits = 64;
 const flags = { effective: 1, permitted: 2, inheritable: 4 } as const;
 
-/** Capabilities of this kernel; libcap distinguishes them from the rest. */
+/** Number of capabilities that this kernel knows; libcap treats the others separately. */
 export function capabilitiesOfKernel(): number {
   try {
     return Number(readFileSync('/proc/sys/kernel/cap_last_cap', 'latin1')) + 1;
@@ -31,7 +31,7 @@ export function capabilitiesOfKernel(): number {
   }
 }
 
-/** Text of the attribute's value; undefined if it is invalid. */
+/** The text for the value of the extended attribute; undefined if the value is invalid. */
 export function capabilityText(value: Buffer, known: number): string | undefined {
   if (value.length < 4) return undefined;
   const magic = value.readUInt32LE(0);
@@ -50,7 +50,7 @@ export function capabilityText(value: Buffer, known: number): string | undefined
   return textOf(states, known);
 }
 
-/** Most have the same state: it comes first, then the differences. */
+/** Starts with the state that most capabilities have, followed by the differences. */
 function textOf(states: readonly number[], known: number): string {
   const counts = countOf(states.slice(0, known));
   let max = 7;
@@ -61,7 +61,7 @@ function textOf(states: readonly number[], known: number): string {
     const listed = namesOf(states, state, 0, known);
     const more = state & ~max;
     const less = ~state & max;
-    // "= a+ep" is written "a=ep".
+    // libcap writes "= a+ep" as "a=ep".
     if (more !== 0 && text === '=') text = `${listed}=${letters(more)}`;
     else text += ` ${listed}${more === 0 ? '' : `+${letters(more)}`}`;
     if (less !== 0) text += `-${letters(less)}`;

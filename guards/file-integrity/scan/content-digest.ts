@@ -1,16 +1,16 @@
 /**
- * The checksums of a large file. Holes are not read, and a file of nothing but holes must not take hours: `truncate -s 16T`
- * costs its writer nothing.
+ * The checksums of a large file. A file that consists of holes must not take hours, since `truncate -s 16T` costs
+ * nothing. So holes are not read.
  *
- * Up to {@link maxZeroBytes} of zeros the checksums are those of the content, as sha256sum(1) and AIDE calculate them. Beyond it,
- * blocks of zeros are skipped, and where they are is part of the checksum. Only the content decides: whether zeros are a hole or
- * written makes no difference, so a copy or a defragmented file has the same checksums.
+ * Up to {@link maxZeroBytes} of zeros, the checksums are those of the content, as sha256sum(1) and AIDE calculate them.
+ * Beyond that, blocks of zeros are skipped, and their positions become part of the checksum. It makes no difference
+ * whether zeros are a hole or were written, so a copy and a defragmented file have the same checksums.
  */
 import { createHash, type Hash } from 'node:crypto';
 
-/** Zeros count by whole blocks at multiples of this. */
+/** Zeros are counted in blocks of this size, aligned to it. */
 export const blockBytes = 64 * 1024;
-/** About 2 s of sha512. */
+/** Limit of zeros that are hashed, which takes about 2 s with sha512. */
 export const maxZeroBytes = 1024 * 1024 * 1024;
 
 const zeros = Buffer.alloc(8 * blockBytes);
@@ -21,18 +21,18 @@ interface Sum {
   readonly hash: Hash;
 }
 
-/** Takes the content in order, from its start; each call but the last one takes whole blocks. */
+/** Takes the content in order, from its start; each call except the last must have whole blocks. */
 export class ContentDigest {
   readonly #sums: readonly Sum[];
-  /** Where the skipped blocks are: pairs of the first block and their number. */
+  /** Digest of the positions of skipped blocks: pairs of the first block and the number of blocks. */
   readonly #skips = createHash('sha512');
   #leftZeroBlocks: number;
-  /** Blocks before this one were taken. */
+  /** Number of blocks taken so far. */
   #block = 0;
   #skipped = 0;
   #hasSkipped = false;
 
-  /** @param zeroLimitBytes how many zeros are hashed directly */
+  /** @param zeroLimitBytes limit of zeros that are hashed */
   constructor(algorithms: readonly string[], zeroLimitBytes = maxZeroBytes) {
     this.#leftZeroBlocks = zeroLimitBytes / blockBytes;
     this.#sums = algorithms.map((algorithm) => ({ algorithm, hash: createHash(algorithm) }));
@@ -43,7 +43,7 @@ export class ContentDigest {
     let from = 0;
     for (let at = 0; at + blockBytes <= bytes.length; at += blockBytes) {
       const block = bytes.subarray(at, at + blockBytes);
-      // The first byte alone decides for nearly all.
+      // For nearly all blocks, the first byte is enough to tell.
       const isZero = block[0] === 0 && zeroBlock.equals(block);
       if (isZero && this.#leftZeroBlocks === 0) {
         this.#add(bytes.subarray(from, at));
@@ -59,12 +59,12 @@ export class ContentDigest {
     this.#add(bytes.subarray(from));
   }
 
-  /** At most this many blocks of zeros are hashed: the rest is skipped at once. */
+  /** How many more blocks of zeros will be hashed; further ones are skipped. */
   get hashedZeroBlocks(): number {
     return this.#leftZeroBlocks;
   }
 
-  /** Blocks of zeros that need not be read. */
+  /** Adds blocks of zeros without reading them. */
   zeroBlocks(count: number): void {
     let hashed = Math.min(count, this.#leftZeroBlocks);
     this.#leftZeroBlocks -= hashed;
@@ -74,14 +74,14 @@ export class ContentDigest {
     if (skipped > 0) this.#skip(skipped);
   }
 
-  /** In the order of the algorithms. */
+  /** The checksums, in the order of the algorithms. */
   digests(): Buffer[] {
     this.#endSkip();
     if (!this.#hasSkipped) return this.#sums.map(({ hash }) => hash.digest());
     const skips = this.#skips.digest();
     return this.#sums.map(({ algorithm, hash }) => {
       const sum = createHash(algorithm).update(hash.digest()).update(skips).digest();
-      // Inverted: no content can be found whose own checksum this is.
+      // Inverted, because otherwise a content could be constructed that has this as its ordinary checksum.
       return sum.map((byte) => byte ^ 0xff) as Buffer;
     });
   }

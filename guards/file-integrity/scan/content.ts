@@ -8,20 +8,20 @@ import { putLatin1 } from '../database/bytes.ts';
 import { blockBytes, ContentDigest } from './content-digest.ts';
 import type { ReadRate, RunState } from './shared-state.ts';
 
-/** Larger files are read in parts of this size. */
+/** Larger files are read in chunks of this size. */
 const bufferBytes = 8 * blockBytes;
-/** After this many bytes, it is checked whether reading on makes sense, and the page cache is released. */
+/** After this many bytes, check whether it makes sense to continue, and release the page cache. */
 const stageBytes = 16 * 1024 * 1024;
 const { EINTR, EAGAIN, EOPNOTSUPP } = constants.errno;
-/** include/uapi/linux/fs.h */
+/** From include/uapi/linux/fs.h. */
 const SEEK_DATA = 3;
 const SEEK_HOLE = 4;
 /**
- * Only content in the page cache; else EAGAIN. EOPNOTSUPP if the file system does not support it, such as
- * overlayfs. Linux 4.14.
+ * Reads only what is in the page cache; otherwise fails with EAGAIN. EOPNOTSUPP if the file system does not support it,
+ * as overlayfs. Linux 4.14.
  */
 const RWF_NOWAIT = 8;
-/** include/uapi/linux/fadvise.h */
+/** From include/uapi/linux/fadvise.h. */
 const POSIX_FADV_DONTNEED = 4;
 
 export interface Digests {
@@ -34,23 +34,23 @@ export interface Wanted {
   readonly sha512: boolean;
 }
 
-/** The content to read. */
+/** The open file to read. */
 export interface OpenContent {
   readonly fd: number;
   readonly sizeBytes: number;
-  /** Blocks of 512 bytes on the disk. With fewer of them than its size needs, a file may have holes. */
+  /** Number of blocks of 512 bytes on disk. If they are fewer than the size requires, the file may have holes. */
   readonly blockCount: number;
-  /** Whether it is still the file that was examined, and as long; asked while a large one is read. */
+  /** Whether the file at the path is still the same and has not changed; called repeatedly while a large file is read. */
   readonly isStill: () => boolean;
 }
 
 const none = Buffer.alloc(0);
 
 /**
- * One for each thread: its buffers are reused. A scan does not change the page cache: otherwise it would
- * displace pages that the node needs, and count as memory of the agent's cgroup. A cached file stays; for a
- * partly cached one, everything after the first missing page is released, since the kernel's read-ahead for
- * us cannot be distinguished.
+ * Reads files for one thread; its buffers are reused. A scan leaves the page cache as it was: otherwise it would
+ * displace pages that the node needs, and count as memory of the agent's cgroup. A file that was cached stays cached.
+ * If a part was, everything after the first missing page is released, because pages that the kernel has read ahead for
+ * us cannot be distinguished from others.
  */
 export class ContentReader {
   readonly #buffer = new FixedBuffer(bufferBytes);
@@ -63,20 +63,23 @@ export class ContentReader {
   readonly mayWait: boolean;
   /** See {@link ThreadPoolOptions.restMs}; undefined if files are always examined before they are read. */
   readonly restMs: number | undefined;
-  /** From here on, this file was not in the page cache; -1 while all of it was. */
+  /** Offset from which this file was not in the page cache; -1 if all of it was so far. */
   #uncachedFrom = -1;
 
-  /** @param mayWait whether the thread may wait, as for the rate; otherwise it reads only files that were examined */
+  /**
+   * @param mayWait whether the thread may wait, e.g. for the read rate; if not, it reads only files that were already
+   *   examined
+   */
   constructor(rate: ReadRate, mayWait: boolean, restMs: number) {
     this.#rate = rate;
     this.mayWait = mayWait;
-    // A limited rate needs the number of bytes before each read, so every file is examined first.
+    // A limited rate needs to know the size before each read, so every file is examined first.
     this.restMs = mayWait && rate.isUnlimited ? restMs : undefined;
   }
 
   /**
-   * The checksums of the first `sizeBytes` bytes of an open file, in buffers that the next call reuses; the
-   * errno as a negative number if it cannot be read; undefined if it has fewer bytes, or has changed.
+   * The checksums of the first `sizeBytes` bytes of an open file, in buffers that the next call reuses. Returns the
+   * errno as a negative number if the file cannot be read, and undefined if it is shorter or has changed.
    *
    * @throws StoppedError
    */
@@ -109,12 +112,12 @@ export class ContentReader {
     return read;
   }
 
-  /** Digests of the bytes from {@link readStart}; in buffers that the next call reuses. */
+  /** The checksums of the bytes read by {@link readStart}, in buffers that the next call reuses. */
   digestsOf(length: number, wanted: Wanted, state: RunState, thread: number): Digests {
     state.add(thread, 0, length);
     const { buffer, byteOffset } = this.#buffer.bytes;
     const bytes = new Uint8Array(buffer, byteOffset, length);
-    // A text costs less than a buffer of its own.
+    // Creating a string costs less than creating a buffer.
     if (wanted.sha256) putLatin1(this.#sha256, 0, hash('sha256', bytes, 'binary'));
     if (wanted.sha512) putLatin1(this.#sha512, 0, hash('sha512', bytes, 'binary'));
     return { sha256: wanted.sha256 ? this.#sha256 : none, sha512: wanted.sha512 ? this.#sha512 : none };
@@ -142,7 +145,7 @@ export class ContentReader {
         const data = seek(fd, at, SEEK_DATA, sizeBytes);
         const hole = wholeBlocks(Math.min(data, sizeBytes) - at);
         if (hole > 0) {
-          // Zero blocks that are not hashed are skipped in one step.
+          // Blocks of zeros that are not hashed are skipped in one step.
           const left = digest.hashedZeroBlocks;
           const count = left === 0 ? hole : Math.min(hole, left, stageBytes / blockBytes);
           digest.zeroBlocks(count);
@@ -150,7 +153,7 @@ export class ContentReader {
           continue;
         }
         dataEnd = data >= sizeBytes ? sizeBytes : seek(fd, data, SEEK_HOLE, sizeBytes);
-        // Parts that are neither whole blocks of data nor of holes are read.
+        // The border between data and a hole may be within a block: such a block is read.
         dataEnd = Math.min(sizeBytes, Math.max(at + blockBytes, upToBlock(dataEnd)));
       }
       const max = Math.min(dataEnd - at, bufferBytes);
@@ -169,8 +172,8 @@ export class ContentReader {
   }
 
   /**
-   * Reads `sizeBytes` bytes into the buffer, as fast as the rate allows; fewer at the end of the file. The
-   * errno as a negative number.
+   * Reads `sizeBytes` bytes into the buffer, as fast as the rate allows. Returns the number of bytes, which is smaller
+   * at the end of the file, or the errno as a negative number.
    */
   #fill(fd: number, offset: number, sizeBytes: number, state: RunState): number {
     const stopFlag = this.mayWait ? state.stopFlag : undefined;
@@ -206,7 +209,7 @@ export class ContentReader {
     }
   }
 
-  /** @param to before this offset; 0 for all of the file, with what was read ahead */
+  /** Releases pages of the file that were not cached before. @param to end offset; 0 releases all, including pages read ahead */
   #releaseCache(fd: number, to: number): void {
     const from = this.#uncachedFrom;
     if (from < 0) return;
@@ -215,11 +218,11 @@ export class ContentReader {
   }
 }
 
-/** The start of the next data or hole, the size if none follows or the file system does not say (lseek(2)). */
+/** The start of the next data or hole (lseek(2)); the size if none follows, or if the file system does not support this. */
 function seek(fd: number, at: number, whence: number, sizeBytes: number): number {
   const found = fileCalls.lseek(fd, at, whence);
   if (found >= 0) return found;
-  // ENXIO: a hole up to the end. Any other errno: all is read.
+  // ENXIO means a hole up to the end. After any other error, everything is read.
   return whence === SEEK_DATA && errno() !== constants.errno.ENXIO ? at : sizeBytes;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Opens directories of the tree that is scanned, and lists them. No link on the way is followed: a directory that
- * becomes a symbolic link cannot be opened. Names are opened one by one, so that a path may be longer than PATH_MAX.
+ * Opens and lists the directories of the scanned tree. No symbolic link on the way is followed: a directory that is
+ * replaced by one cannot be opened. The names of a path are opened one by one, so it may be longer than PATH_MAX.
  */
 import { constants } from 'node:os';
 
@@ -14,13 +14,13 @@ import { type DirectoryIdentity, typeCode } from './tasks.ts';
 
 const { ENOTDIR } = constants.errno;
 const listBytes = 64 * 1024;
-/** struct linux_dirent64 (getdents64(2)). */
+/** Offsets in struct linux_dirent64 (getdents64(2)). */
 const lengthAt = 16;
 const typeAt = 18;
 const nameAt = 19;
 const DT_DIR = 4;
 const dot = 0x2e;
-/** In one call: a path that is given to the kernel has at most 4,095 bytes. */
+/** Limit of `../` in one call: a path passed to the kernel may have 4,095 bytes. */
 const levelsAtOnce = 1000;
 
 export interface Directory extends OpenDirectory, DirectoryIdentity {}
@@ -30,7 +30,7 @@ export interface OpenPlace {
   readonly directory: Directory;
 }
 
-/** A name in a directory as the item of a task (tasks.ts); its type may have changed since it was listed. */
+/** Receives a name in a directory in the form of an item (tasks.ts); its type may have changed since it was listed. */
 export type OnItem = (item: string, isDirectory: boolean) => void;
 
 export class Directories {
@@ -39,20 +39,22 @@ export class Directories {
   readonly #list = new FixedBuffer(listBytes + 1);
   readonly #stat = new FileStat();
 
-  /** @param root the path of the directory that is scanned, one character a byte; a symbolic link is followed */
+  /** @param root the path of the scanned directory, with one character for each byte; a symbolic link is followed */
   constructor(root: string) {
     this.#root = root;
   }
 
-  /** The root, to be listed. Or the errno as a negative number. */
+  /** Opens the root for listing. Returns the errno as a negative number if it fails. */
   openRoot(): Directory | number {
     return this.#opened(this.#openRoot(openFlags.DIRECTORY));
   }
 
   /**
-   * A directory below the root, to look at names in it but not to list it; or the errno as a negative number.
+   * Opens a directory below the root to look up names in it, but not to list it. Returns the errno as a negative number
+   * if it fails.
    *
-   * @param near an open directory from where the way may be shorter: one above it, or one below it where its identity is known
+   * @param near an open directory from which the path may be shorter: an ancestor, or a descendant if `identity` is
+   *   known
    */
   openPath(path: ByteString, near?: OpenPlace, identity?: DirectoryIdentity): Directory | number {
     if (near !== undefined && isAtOrBelow(path, near.path)) {
@@ -64,7 +66,7 @@ export class Directories {
       const directory = this.#openAbove(near, path);
       if (typeof directory !== 'number') {
         if (directory.inode === identity.inode && directory.device === identity.device) return directory;
-        // A directory below it has been moved: it leads elsewhere.
+        // The descendant was moved elsewhere, so its ancestor is another directory.
         this.close(directory);
       }
     }
@@ -83,7 +85,7 @@ export class Directories {
     return this.#opened(fd, directory);
   }
 
-  /** @param start open, and closed here; `path` continues from there after `length` bytes */
+  /** @param start an open descriptor, closed here; its directory has the first `length` bytes of `path` */
   #openBelow(start: number, path: ByteString, length: number): Directory | number {
     let fd = start;
     for (let at = length + 1; fd >= 0 && at < path.length;) {
@@ -99,8 +101,8 @@ export class Directories {
   }
 
   /**
-   * A directory in another, to be listed; or the errno as a negative number, 0 for one that would be mounted by being opened
-   * (autofs(5)).
+   * Opens a directory within another one for listing. Returns the errno as a negative number if it fails, and 0 if
+   * opening it would mount something (autofs(5)).
    */
   openChild(parent: Directory, name: ByteString): Directory | number {
     this.#name.writeText(name);
@@ -111,14 +113,14 @@ export class Directories {
     return this.#opened(openName(parent.fd, this.#name, openFlags.DIRECTORY | openFlags.NOFOLLOW), parent);
   }
 
-  /** Returns 0, or the errno as a negative number; some names may have been reported then. */
+  /** Lists a directory. Returns 0 or the errno as a negative number; some names may have been reported before an error. */
   list(directory: Directory, onItem: OnItem): number {
     const { address, bytes } = this.#list;
     for (;;) {
       const length = fileCalls.getdents64(directory.fd, address, listBytes);
       if (length <= 0) return length === 0 ? 0 : -errno();
       this.#writeTypes(length);
-      // All names in one call: each is a part of this text.
+      // Convert all records at once: each item is a substring.
       this.#notify(bytes.toString('latin1', 0, length + 1), length, onItem);
     }
   }
@@ -133,8 +135,8 @@ export class Directories {
   }
 
   /**
-   * Makes an item of each name where it is, by its type behind its NUL: there is padding, or the inode number of the next
-   * record, which is not needed.
+   * Turns each name into an item in place, by writing its type after its NUL. That byte is padding, or part of the next
+   * record's inode number, which is not needed.
    */
   #writeTypes(length: number): void {
     const { bytes } = this.#list;
@@ -149,7 +151,7 @@ export class Directories {
     return (bytes[at + lengthAt] ?? 0) + ((bytes[at + lengthAt + 1] ?? 0) << 8);
   }
 
-  /** The position of its NUL: among the last eight bytes, since records are aligned to eight. */
+  /** The position of a name's NUL: within the last eight bytes of the record, because records are aligned to eight. */
   #endOfName(at: number, next: number): number {
     const { bytes } = this.#list;
     let end = Math.max(at + nameAt, next - 8);
@@ -183,14 +185,14 @@ export class Directories {
   }
 }
 
-/** How many names lead there from the root. */
+/** Number of levels of a path below the root. */
 export function depthOf(path: ByteString): number {
   let depth = 0;
   for (let at = path.indexOf('/'); at !== -1; at = path.indexOf('/', at + 1)) depth++;
   return depth;
 }
 
-/** include/uapi/linux/magic.h and the file systems themselves. */
+/** Magic numbers of file systems, from include/uapi/linux/magic.h and the file systems themselves. */
 const madeUp: ReadonlySet<number> = new Set([
   0x9fa0, // proc
   0x62656572, // sysfs
@@ -218,9 +220,9 @@ const madeUp: ReadonlySet<number> = new Set([
 
 const statfs = new FixedBuffer(128);
 
-/** Whether contents are not to be read here. */
+/** Whether files on this file system are generated by the kernel, so that their contents must not be read. */
 function isMadeUp(fd: number): boolean {
-  // Where it does not say, it is not one of the kernel's own.
+  // If fstatfs fails, it is not one of the kernel's own file systems.
   if (fileCalls.fstatfs(fd, statfs.address) !== 0) return false;
   return madeUp.has(statfs.bytes.readUInt32LE(0));
 }

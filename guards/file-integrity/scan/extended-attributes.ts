@@ -1,6 +1,6 @@
 /**
- * A file's properties besides its stat: ACLs, SELinux label, extended attributes, capabilities. Usually one
- * call shows that it has no such properties. Facts: AIDE 0.18, src/do_md.c: which attributes it keeps, and
+ * Reads the properties of a file that its stat does not have: ACLs, SELinux label, extended attributes, capabilities.
+ * Usually a single call shows that it has none. Source: AIDE 0.18, src/do_md.c, for which attributes AIDE stores, and
  * when it considers them unknown.
  */
 import { createHash } from 'node:crypto';
@@ -20,7 +20,7 @@ const bits = {
   xattrs: setOf('xattrs'),
   capabilities: setOf('caps'),
 };
-/** The attributes that {@link ExtendedAttributes.read} reads. */
+/** The set of attributes that {@link ExtendedAttributes.read} can read. */
 export const extendedBits: AttributeSet = bits.acl | bits.selinux | bits.xattrs | bits.capabilities;
 
 const names = {
@@ -29,19 +29,22 @@ const names = {
   selinux: 'security.selinux',
   capabilities: 'security.capability',
 };
-/** AIDE keeps these attributes; others belong to the file system. */
+/** The extended attributes that AIDE stores; others belong to the file system. */
 const keptPrefixes = ['user.', 'security.', 'trusted.'];
 
-/** XATTR_LIST_MAX and XATTR_SIZE_MAX (include/uapi/linux/limits.h). */
+/** XATTR_LIST_MAX and XATTR_SIZE_MAX (include/uapi/linux/limits.h), which are equal. */
 const longest = 65_536;
 const longestPath = 8192;
 /**
- * Limit for all values of a file: a file system without a limit of its own (XFS, Btrfs, tmpfs) takes hundreds
+ * Limit of all values of a file together: file systems without a limit of their own (XFS, Btrfs, tmpfs) accept hundreds
  * of megabytes.
  */
 const maxValueBytes = 1024 * 1024;
 const { ENODATA, EOPNOTSUPP, ENOSYS, ENOENT, ENOTDIR, ELOOP, E2BIG } = constants.errno;
-/** Errors of listing that say enough: there is no such thing here, or the name has become something else's meanwhile. */
+/**
+ * Errors of listing that are no problem: the file system has no extended attributes, or the name was removed or
+ * replaced meanwhile.
+ */
 const noList: ReadonlySet<number> = new Set([EOPNOTSUPP, ENOSYS, ENOENT, ENOTDIR, ELOOP]);
 
 type Parts = Pick<Entry, 'acl' | 'defaultAcl' | 'selinux' | 'xattrs' | 'capabilities'>;
@@ -50,7 +53,7 @@ export type MutableParts = { -readonly [Field in keyof Parts]: Parts[Field] };
 /** An open file, or a path to one. */
 export interface Target {
   readonly fd: number;
-  /** Where `fd` is -1. */
+  /** Used if `fd` is -1. */
   readonly path: string;
 }
 
@@ -61,7 +64,7 @@ export interface AboutFile {
 }
 
 export class ExtendedAttributes {
-  /** Why attributes of the last file could not be read, though it may have some; otherwise 0. */
+  /** Why attributes of the last file could not be read although it may have some; 0 if there was no error. */
   errno = 0;
   readonly #path = new FixedBuffer(longestPath);
   readonly #name = new FixedBuffer(512);
@@ -69,16 +72,16 @@ export class ExtendedAttributes {
   readonly #value = new FixedBuffer(longest);
   readonly #accounts = readAccountNames();
   readonly #knownCapabilities = capabilitiesOfKernel();
-  /** With SELinux in the kernel a file has a label that its file system does not list. */
+  /** With SELinux in the kernel, a file has a label even if its file system does not list it. */
   readonly #hasSelinux = existsSync('/sys/fs/selinux/enforce');
-  /** Without /proc, no path of a {@link Target} resolves, whatever the file. */
+  /** Without /proc, no {@link Target} can be opened by its path. */
   readonly #hasProc = existsSync('/proc/self/fd');
-  /** Keyed by device. */
+  /** Whether the file system supports ACLs, keyed by device. */
   readonly #hasAcls = new Map<number, boolean>();
 
   /**
-   * Reads the `asked` attributes into `parts`. Returns the unknown ones: if the file system does not support
-   * them, or the file has no label or no capabilities, as AIDE does.
+   * Reads the `asked` attributes into `parts`. Returns those that remain unknown. As in AIDE, these are the ones that
+   * the file system does not support, and label and capabilities if the file has none.
    */
   read(target: Target, about: AboutFile, asked: AttributeSet, parts: MutableParts): AttributeSet {
     parts.acl = parts.defaultAcl = parts.selinux = parts.capabilities = '';
@@ -104,8 +107,7 @@ export class ExtendedAttributes {
       if ((asked & bits.xattrs) !== 0 || listed !== -E2BIG) this.errno = -listed;
       if (listed !== -E2BIG) return asked & extendedBits;
     }
-    // A user can give their own file more names than the kernel lists: the relevant ones are queried one by
-    // one.
+    // Users can give their files more names than the kernel can list: then the relevant names are queried one by one.
     const found =
       listed > 0
         ? this.#list.bytes.toString('latin1', 0, listed - 1).split('\0')
@@ -165,14 +167,17 @@ export class ExtendedAttributes {
     return 0;
   }
 
-  /** Where they are too many to be kept: of each long one its sha512, so that a change is seen as well. */
+  /**
+   * The extended attributes to store. If they are too large in total, long values are replaced by their sha512, so that
+   * changes are still noticed.
+   */
   #kept(target: Target, found: readonly string[]): [ByteString, Uint8Array][] {
     let kept: [ByteString, Uint8Array][] = [];
     let bytes = 0;
     for (const name of found.toSorted()) {
       if (!keptPrefixes.some((prefix) => name.startsWith(prefix))) continue;
       const value = this.#valueOf(target, name);
-      // An attribute that was removed meanwhile, or that this process may not read.
+      // The attribute was removed meanwhile, or this process may not read it.
       if (typeof value === 'number') continue;
       bytes += value.length;
       const areMany = bytes > maxValueBytes;
@@ -183,7 +188,7 @@ export class ExtendedAttributes {
     return kept;
   }
 
-  /** The length of the list, or the errno as a negative number. */
+  /** Lists the names into `#list`. Returns the length of the list, or the errno as a negative number. */
   #listInto({ fd }: Target): number {
     const { address } = this.#list;
     const length =
@@ -193,7 +198,7 @@ export class ExtendedAttributes {
     return length >= 0 ? length : -errno();
   }
 
-  /** Valid until the next call; or the errno as a negative number. */
+  /** The value of an attribute, valid until the next call; or the errno as a negative number. */
   #valueOf({ fd }: Target, name: string): Buffer | number {
     this.#name.writeText(name);
     const { address, bytes } = this.#value;

@@ -1,13 +1,13 @@
-/** statx(2) into memory that is used again, without objects: most files are examined three times. */
+/** Calls statx(2) with reused memory and without creating objects, because most files are examined three times. */
 import { errno, fileCalls } from '../../../lib/ebpf/ffi.ts';
 import { FixedBuffer } from '../../../lib/ebpf/libc.ts';
 import type { FileType } from '../model/entry.ts';
 
-/** include/uapi/linux/fcntl.h */
+/** From include/uapi/linux/fcntl.h. */
 const AT_SYMLINK_NOFOLLOW = 0x100;
 const AT_NO_AUTOMOUNT = 0x800;
 const AT_EMPTY_PATH = 0x1000;
-/** include/uapi/linux/stat.h */
+/** From include/uapi/linux/stat.h. */
 const STATX_BASIC_STATS = 0x7ff;
 const STATX_ATTR_AUTOMOUNT = 0x1000;
 const statxBytes = 256;
@@ -15,7 +15,7 @@ const statxBytes = 256;
 const emptyText = new FixedBuffer(8);
 emptyText.writeText('');
 
-/** The types of `st_mode` (inode(7)), from 0 to 15. */
+/** File types by the four type bits of `st_mode` (inode(7)), 0 to 15. */
 const types: Readonly<Record<number, FileType>> = {
   1: 'p',
   2: 'c',
@@ -26,7 +26,7 @@ const types: Readonly<Record<number, FileType>> = {
   12: 's',
 };
 
-/** The type that bits of `st_mode >> 12` or of `d_type` (getdents64(2)) stand for; both are the same. */
+/** The type for `st_mode >> 12`, or for `d_type` of getdents64(2), which has the same values. */
 export function typeOfBits(bits: number): FileType | undefined {
   return types[bits];
 }
@@ -35,12 +35,12 @@ export class FileStat {
   readonly #buffer = new FixedBuffer(statxBytes);
   readonly #u32 = new Uint32Array(this.#buffer.bytes.buffer, this.#buffer.bytes.byteOffset, statxBytes / 4);
 
-  /** Reads a name in a directory, without following it or mounting anything. Returns 0 or the errno. */
+  /** Reads the stat of a name in a directory; neither follows a link nor triggers a mount. Returns 0 or the errno. */
   readAt(dirFd: number, nameAddress: number): number {
     return this.#read(dirFd, nameAddress, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT);
   }
 
-  /** Reads an open file. Returns 0 or the errno. */
+  /** Reads the stat of an open file. Returns 0 or the errno. */
   readFd(fd: number): number {
     return this.#read(fd, emptyText.address, AT_EMPTY_PATH | AT_NO_AUTOMOUNT);
   }
@@ -49,7 +49,7 @@ export class FileStat {
     return fileCalls.statx(fd, path, flags, STATX_BASIC_STATS, this.#buffer.address) === 0 ? 0 : errno();
   }
 
-  // Offsets of struct statx, in four bytes.
+  // Offsets in struct statx, in units of four bytes.
   get isAutomount(): boolean {
     return (this.#word(2) & STATX_ATTR_AUTOMOUNT) !== 0;
   }
@@ -66,7 +66,7 @@ export class FileStat {
     return this.#word(7) & 0xffff;
   }
   get type(): FileType {
-    // Linux has no others.
+    // Linux has no other types.
     return types[this.mode >> 12] ?? 'f';
   }
   get inode(): bigint {
@@ -87,12 +87,12 @@ export class FileStat {
   get modifyTimeS(): number {
     return this.#seconds(28);
   }
-  /** A number for each device. */
+  /** A unique number for each device. */
   get device(): number {
     return this.#word(34) * 2 ** 20 + this.#word(35);
   }
 
-  /** The same file, whatever has become of it. */
+  /** Whether it is the same file, even if it has changed. */
   isSameFile(other: FileStat): boolean {
     return (
       this.#word(8) === other.#word(8) &&
@@ -104,14 +104,17 @@ export class FileStat {
   }
 
   /**
-   * Whether it has been unchanged since before it was read, so that everything read is consistent. Its modification counts as well:
-   * file systems without a time of the last change (FAT) return something else instead.
+   * Whether the file has not changed since before it was read, so that all that was read is consistent. The
+   * modification time is checked too: file systems without a change time (FAT) return another time for it.
    */
   hasRested(sinceS: number): boolean {
     return this.changeTimeS < sinceS && this.modifyTimeS < sinceS;
   }
 
-  /** Nothing has changed but when it was read: mode, owner, links, size, and both times with their nanoseconds. */
+  /**
+   * Whether mode, owner, links, size, change time and modification time, including nanoseconds, are equal. The access
+   * time may differ.
+   */
   isUnchanged(other: FileStat): boolean {
     for (let at = 4; at <= 13; at++) if (this.#word(at) !== other.#word(at)) return false;
     for (let at = 24; at <= 30; at++) if (at !== 27 && this.#word(at) !== other.#word(at)) return false;

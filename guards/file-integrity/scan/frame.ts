@@ -1,33 +1,33 @@
-/** A directory on the way of a walk, and what is left of all of them when the walk stops. */
+/** A directory on the path of a walk, and the work that is left when the walk stops. */
 import type { ByteString } from '../model/entry.ts';
 import { depthOf, type Directory } from './directories.ts';
 import type { FilesAsked } from './selected.ts';
 import type { DirectoryIdentity, Names, Task } from './tasks.ts';
 
-/** Names that go back to the queue together: what a thread does at once. */
+/** Weight of a piece, which is what a thread does at once: the number of names that go back to the queue together. */
 const pieceWeight = 512;
 /**
- * Weight of a directory, which may be a large tree: a few of them are a piece, or one piece would contain
- * nearly everything and leave nothing for the other threads.
+ * Weight of a directory, which may be a large tree. So a few directories make a piece; otherwise one piece could
+ * contain nearly everything and leave nothing for the other threads.
  */
 const directoryWeight = 32;
 
 export interface Frame {
-  /** Path in the tree, without its prefix; empty for the root. */
+  /** Path in the tree, without the prefix; empty for the root. */
   readonly path: ByteString;
   items: string[];
   next: number;
-  /** Undefined while too many others are open. */
+  /** Undefined if it was closed because too many others are open. */
   directory: Directory | undefined;
-  /** Which it was when it was open. */
+  /** Its identity when it was last open. */
   identity?: DirectoryIdentity | undefined;
-  /** The attributes for its regular files, once they are known. */
+  /** The attributes requested for its regular files, once they are known. */
   files?: FilesAsked;
-  /** Children that were listed before the walk entered them: the names in each, keyed by the child's own name. */
+  /** Children that were listed before the walk entered them: the items of each, keyed by the child's name. */
   listed?: Map<ByteString, string[]>;
 }
 
-/** Puts an item among those that have not been examined, where it belongs. */
+/** Inserts an item among those that are still to be examined, in order. */
 export function insertItem(frame: Frame, item: string): void {
   let at = frame.next;
   while ((frame.items[at] ?? item) < item) at++;
@@ -35,8 +35,8 @@ export function insertItem(frame: Frame, item: string): void {
 }
 
 /**
- * Keeps each name of sorted items once: one that is removed and created again while its directory is listed may be
- * listed twice (XFS, tmpfs). Changes `items`, and returns them.
+ * Removes duplicate names from sorted items: a name that is removed and created again while its directory is listed may
+ * be listed twice (XFS, tmpfs). Changes and returns `items`.
  */
 export function eachOnce(items: string[]): string[] {
   let kept = 0;
@@ -48,7 +48,7 @@ export function eachOnce(items: string[]): string[] {
   return items;
 }
 
-/** Whatever their types. From their ends, where names that follow one another differ. */
+/** Whether two items have the same name, whatever their types. Compares from the end, where sorted names differ. */
 function isSameName(one: string, other: string): boolean {
   if (one.length !== other.length || one.endsWith('/') !== other.endsWith('/')) return false;
   let at = one.length - 2;
@@ -56,7 +56,7 @@ function isSameName(one: string, other: string): boolean {
   return at < 0;
 }
 
-/** The remaining work: the deepest directory first, since it comes first in order. */
+/** The remaining work: the deepest directory comes first, because it is first in the order of paths. */
 export function restOf(stack: readonly Frame[]): readonly Task[] {
   const rest = new Pieces();
   for (const { path, items, next, listed, identity } of stack.toReversed()) {
@@ -98,7 +98,7 @@ class Pieces {
     }
     names.items.push(item);
     this.#weight += item.endsWith('/') ? directoryWeight : 1;
-    // The way to a deep directory is long: the piece has to be worth it.
+    // Opening a deep directory takes long, so a piece must have enough names to be worth it.
     if (this.#weight >= pieceWeight && this.#count >= this.#depth) this.#endPiece();
   }
 

@@ -1,4 +1,4 @@
-/** A few small files, looked at in the caller's thread. */
+/** Examines a few small files in the caller's thread. */
 import { ContentReader } from './content.ts';
 import { noRoot } from './scan-run.ts';
 import { Selected } from './selected.ts';
@@ -7,13 +7,13 @@ import type { PlainConf, Task, TaskResult } from './tasks.ts';
 import type { ThreadPool } from './thread-pool.ts';
 import { type Budget, NoRootError, Walk } from './walk.ts';
 
-/** The work done at once: starting a thread costs some 50 ms of CPU. */
+/** Limit of the work that is done here: starting a thread instead would cost some 50 ms of CPU time. */
 const budget: Budget = {
   ...{ entries: 256, bytes: 256 * 1024, rootEntries: 256, fileBytes: 128 * 1024 },
 };
 
 export class InlineWalk {
-  /** How many are walked one after the other; the rest is for the threads. */
+  /** Limit of tasks that are done here one after another; the rest is left to threads. */
   static readonly maxTasks = budget.entries;
   readonly #walk: Walk;
   readonly #directory: string;

@@ -3,7 +3,7 @@ import type { ByteString, Entry } from '../model/entry.ts';
 import type { ScanRoot } from '../provider/provider.ts';
 import type { PlainConf, Task, TaskResult } from './tasks.ts';
 
-/** The start data of a thread. */
+/** The data that a thread is started with. */
 export interface ThreadData {
   readonly root: ScanRoot;
   /** Index of the thread. */
@@ -11,9 +11,9 @@ export interface ThreadData {
   readonly note: SharedArrayBuffer;
   readonly rate: SharedArrayBuffer;
   readonly bytesPerSecond: number;
-  /** As in nice(1): 0 is the priority of everybody, 19 the lowest. */
+  /** As in nice(1): 0 is the normal priority, 19 the lowest. */
   readonly niceness: number;
-  /** As in ThreadPoolOptions. */
+  /** See ThreadPoolOptions. */
   readonly restMs: number;
 }
 
@@ -23,12 +23,12 @@ export interface DigestStart {
   readonly sizeBytes: number;
 }
 
-/** Before the first request of a run, which is a scan or less. */
+/** Sent before the first request of a run, which is a scan or a part of one. */
 export interface Begin {
   readonly do: 'begin';
   readonly run: number;
   readonly confs: readonly PlainConf[];
-  /** As in ScanOptions. */
+  /** See ScanOptions. */
   readonly largeBytes?: number | undefined;
   readonly state: SharedArrayBuffer;
 }
@@ -42,7 +42,7 @@ export type ToThread =
   | Begin
   | { readonly do: 'ask'; readonly id: number; readonly request: Request }
   | { readonly do: 'end'; readonly run: number }
-  /** The thread ends when it has come to this. */
+  /** The thread ends when it receives this. */
   | { readonly do: 'close' };
 
 export type FromThread = Loaded | Answer;

@@ -1,4 +1,4 @@
-/** Opens a name in a directory, never waiting for anything. */
+/** Opens a name in a directory without ever waiting. */
 import { constants } from 'node:os';
 
 import { errno, fileCalls } from '../../../lib/ebpf/ffi.ts';
@@ -6,7 +6,10 @@ import { type FixedBuffer, openFlags } from '../../../lib/ebpf/libc.ts';
 
 const { EPERM } = constants.errno;
 
-/** To be read, without a new access time if that is allowed. A descriptor, or the errno as a negative number. */
+/**
+ * Opens it for reading and, if that is allowed, without changing its access time. Returns a descriptor, or the errno as
+ * a negative number.
+ */
 export function openName(directoryFd: number, name: FixedBuffer, flags: number): number {
   const all = flags | openFlags.NONBLOCK | openFlags.CLOEXEC;
   const fd = fileCalls.openat(directoryFd, name.address, all | openFlags.NOATIME, 0);

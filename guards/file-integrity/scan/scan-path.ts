@@ -1,8 +1,8 @@
-/** Paths of entries, and where in the tree they are. */
+/** Paths of entries, and their places in the scanned tree. */
 import type { ByteString } from '../model/entry.ts';
 import { belowItem, entryItem, type Task } from './tasks.ts';
 
-/** Where a path lies in the tree: empty for its root, else with a slash at its start; undefined for one that is outside. */
+/** The path within the tree: empty for the root, otherwise with a leading slash; undefined if it is outside. */
 export function withoutPrefix(path: ByteString, prefix: ByteString): ByteString | undefined {
   if (!path.startsWith(prefix)) return undefined;
   const within = path.slice(prefix.length);
@@ -12,13 +12,14 @@ export function withoutPrefix(path: ByteString, prefix: ByteString): ByteString 
 
 export interface PathToLookAt {
   readonly path: ByteString;
-  /** For a directory: including its contents. */
+  /** Whether everything below the path is included, if it is a directory. */
   readonly below: boolean;
 }
 
-/** The tasks for these paths, in the order of reports; each file once. */
+/** The tasks for these paths, in the order of reports; each file occurs once. */
 export function tasksFor(paths: readonly PathToLookAt[], prefix: ByteString): Task[] {
-  // Sorted like the items of a directory: paths below a path come after those that continue with a lower byte than a slash.
+  // Sorted like the items of a directory: what is below a path comes after names that continue with a byte lower than
+  // the slash.
   const keys = new Set<string>();
   for (const { path, below } of paths) {
     const within = withoutPrefix(path, prefix);

@@ -1,7 +1,7 @@
 /**
- * One scan: hands pieces of the tree to the threads, and combines their results, in order. The pieces form a
- * row, in the order of their paths. A thread gets the first free one, and the rest that it leaves replaces
- * it. So early results wait for little, and the row stays short.
+ * One scan: distributes pieces of the tree to threads, and combines their results in order. The pieces form a list in
+ * the order of paths. A thread gets the first piece that no thread has, and what it does not finish replaces that piece
+ * in the list. So early results wait for little, and the list stays short.
  */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { EntryBlock } from '../database/entry-block.ts';
@@ -13,7 +13,7 @@ import { RunState } from './shared-state.ts';
 import type { Part, PlainConf, Task, TaskResult } from './tasks.ts';
 import type { ThreadPool } from './thread-pool.ts';
 
-/** How much may wait to be ordered, and how much to be read. */
+/** Limits of results, in bytes: those that wait for earlier ones, and those that wait to be read. */
 const outOfOrderBytes = 4 * 1024 * 1024;
 const unreadBytes = 1024 * 1024;
 const progressMs = 200;
@@ -30,14 +30,14 @@ export interface ScanRunOptions {
   readonly run: number;
   readonly pool: ThreadPool;
   readonly confs: readonly PlainConf[];
-  /** In the order of their paths. */
+  /** In the order of paths. */
   readonly tasks: readonly Task[];
   readonly signal: AbortSignal;
   readonly onProgress?: ((progress: ScanProgress) => void) | undefined;
   readonly expected?: { readonly files: number; readonly bytes: number } | undefined;
-  /** As in ScanOptions. */
+  /** See ScanOptions. */
   readonly largeBytes?: number | undefined;
-  /** As in ScanOptions. */
+  /** See ScanOptions. */
   readonly isLast?: boolean | undefined;
 }
 
@@ -60,8 +60,8 @@ export class ScanRun {
   }
 
   /**
-   * The selection of one configuration; each may be read once: an unread one does not mean "nothing is
-   * there". Work starts with the first read.
+   * The results for one configuration. Each stream can be read only once, since a second reader would wrongly get
+   * nothing. Work starts when the first stream is read.
    */
   stream(at: number): AsyncIterable<ScanBatch> {
     return {
@@ -104,7 +104,7 @@ export class ScanRun {
     }
     this.#flush();
     const first = this.#first?.task;
-    // The whole tree: there will be enough to do.
+    // For the whole tree there will be enough work for all threads.
     if (first !== undefined && first.items === undefined && first.onlyRoot !== true) {
       this.#options.pool.startAll();
     }
@@ -121,10 +121,10 @@ export class ScanRun {
     });
   }
 
-  /** Hands the threads as much work as they can take. */
+  /** Gives the threads as much work as they can take. */
   readonly #pump = (): void => {
     if (this.#isOver) return;
-    // A stream that is not read holds up the scan.
+    // A stream that is not read blocks the scan.
     if (this.#streams.some(({ bytes }) => bytes > unreadBytes)) return;
     for (let piece = this.#first; piece !== undefined; piece = piece.next) {
       if (piece.isGiven) continue;
@@ -195,7 +195,7 @@ export class ScanRun {
   }
 }
 
-/** Batches that wait for the reader of one configuration. */
+/** Batches that wait for the reader of one configuration's results. */
 class Stream {
   isRead = false;
   isEnded = false;
@@ -215,7 +215,7 @@ class Stream {
     this.wake();
   }
 
-  /** For a directory that can no longer be opened, each of its pieces reports it. */
+  /** Whether the part only repeats a problem: if a directory can no longer be opened, each of its pieces reports that. */
   #isReportedAgain(part: Part): boolean {
     if ('bytes' in part) return false;
     const [problem] = part;
@@ -255,7 +255,7 @@ function sizeOf(part: Part): number {
   return 'bytes' in part ? part.bytes.length : 500 * part.length;
 }
 
-/** A batch of a scan: a block of entries, or problems of earlier ones. */
+/** A batch of results: a block of entries, or problems. */
 export type ScanBatch = Batch<Entry | ScanProblem>;
 
 export function batchOf(part: Part): ScanBatch {

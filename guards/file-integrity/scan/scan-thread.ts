@@ -1,4 +1,4 @@
-/** A thread of a scanner: processes its tasks one by one. */
+/** A thread of a scanner: carries out requests one by one. */
 import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 import { ContentReader } from './content.ts';
@@ -15,7 +15,7 @@ import { FileStat } from './file-stat.ts';
 import { openName } from './open-name.ts';
 import { withoutPrefix } from './scan-path.ts';
 
-/** The checksums of the start of a file, for one that may have grown. */
+/** What is needed for the checksums of the start of a file that may have grown. */
 interface DigestContext {
   readonly root: ScanRoot;
   readonly content: ContentReader;
@@ -23,7 +23,7 @@ interface DigestContext {
   readonly thread: number;
 }
 
-/** Undefined if it has changed or cannot be read. */
+/** Undefined if the file has changed or cannot be read. */
 function digestStart(
   { path, inode, sizeBytes }: DigestStart,
   { root, content, state, thread }: DigestContext,
@@ -56,7 +56,7 @@ function digestStart(
 }
 
 const { root, thread, note: noteBuffer, rate, bytesPerSecond, niceness, restMs } = workerData as ThreadData;
-// On Linux it is the thread's own (setpriority(2), "C library/kernel differences").
+// On Linux, this sets the priority of the thread only (setpriority(2), "C library/kernel differences").
 if (niceness !== 0) setPriority(0, niceness);
 const note = new ThreadNote(noteBuffer);
 const content = new ContentReader(new ReadRate(bytesPerSecond, rate), true, restMs);

@@ -1,6 +1,4 @@
-/**
- * Our own engine: looks at the files that configurations select, and gives what it saw in the order of the paths.
- */
+/** Our own engine: examines the files that configurations select, and returns the results in the order of paths. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
 import type { Entry } from '../model/entry.ts';
@@ -16,18 +14,18 @@ export interface ScanOptions {
   readonly signal: AbortSignal;
   /** Called several times a second, and once at the end. */
   readonly onProgress?: ((progress: ScanProgress) => void) | undefined;
-  /** If known, for the progress. */
+  /** What to expect, if known; for the progress. */
   readonly expected?: { readonly files: number; readonly bytes: number } | undefined;
   /**
-   * The content of larger files is left out: their entries have no checksums, and a problem with {@link largeCode}
-   * follows. Default: no limit.
+   * Larger files are not read: their entries have no checksums, and a problem with {@link largeCode} follows the entry.
+   * Default: no limit.
    */
   readonly largeBytes?: number | undefined;
-  /** This scanner gets no more requests: its threads end while the reader finishes. */
+  /** Whether this scanner gets no more requests: its threads then end while the results are still being read. */
   readonly isLast?: boolean;
 }
 
-/** Dispose it to end its threads; they start with the first scan. */
+/** Its threads start with the first scan. Dispose it to end them. */
 export class Scanner implements AsyncDisposable {
   readonly #pool: ThreadPool;
   readonly #plain = new WeakMap<AideConf, PlainConf>();
@@ -36,20 +34,20 @@ export class Scanner implements AsyncDisposable {
   #isDisposed = false;
 
   /**
-   * @param of what it is like, or threads that may have started already and are its own from now on
-   * @throws RampartError INPUT for a number that cannot be
+   * @param of options, or threads that may already have been started and belong to the scanner from now on
+   * @throws RampartError INPUT for an invalid number
    */
   constructor(of: ThreadPoolOptions | ThreadPool) {
     this.#pool = of instanceof ThreadPool ? of : new ThreadPool(of);
   }
 
   /**
-   * One pass over the files for all these configurations: a file that several select is read once. One stream
-   * for each, which begin with the first that is read; read them side by side, since one that is not read
-   * holds up the others.
+   * Scans for all these configurations in one pass: a file that several select is read once. There is one stream for
+   * each configuration. The scan starts when the first stream is read; read all of them concurrently, since one that is
+   * not read blocks the others.
    *
-   * Entries are sorted by the bytes of their paths; a problem comes after the entry of its path. A file that
-   * is gone at its turn is omitted.
+   * Entries are sorted by the bytes of their paths; a problem follows the entry of its path. A file that disappears
+   * before it is read is omitted.
    *
    * @throws (the streams) RampartError NOT_FOUND, SYSTEM; the reason of the signal
    */
@@ -59,8 +57,9 @@ export class Scanner implements AsyncDisposable {
   }
 
   /**
-   * Only these paths, as a scan would see them. One that is gone, or not selected, is left out; of a directory with `below`
-   * also what is in it. A few small files are examined in this thread, before the first batch.
+   * Examines only these paths, with the same result as a scan. Paths that do not exist or are not selected are left
+   * out; for a directory with `below`, everything below it is included. A few small files are examined in this thread,
+   * before the first batch.
    *
    * @param paths with the prefix of the root
    * @throws (the stream) as {@link scan}
@@ -71,7 +70,7 @@ export class Scanner implements AsyncDisposable {
     options: ScanOptions,
   ): AsyncGenerator<ScanBatch, void, undefined> {
     const tasks = tasksFor(paths, this.#pool.root.prefix);
-    // Imported here, because a scan has it in its threads only: a check starts sooner without it.
+    // Imported only here: scans need it only in threads, and a check starts faster without it.
     const { InlineWalk } = await import('./inline-walk.ts');
     if (this.#inline?.conf !== conf) {
       this.#inline = { conf, walk: new InlineWalk(this.#pool, this.#plainConf(conf)) };
@@ -92,7 +91,8 @@ export class Scanner implements AsyncDisposable {
   }
 
   /**
-   * For {@link Comparison}: the checksums of the first bytes of a file; undefined if it is another by now, or shorter.
+   * The checksums of the first bytes of a file, for {@link Comparison}; undefined if the file was replaced or is
+   * shorter.
    *
    * @throws RampartError SYSTEM; the reason of the signal
    */
@@ -124,7 +124,7 @@ export class Scanner implements AsyncDisposable {
     }
   }
 
-  /** Threads that run now. */
+  /** Number of running threads. */
   get runningThreads(): number {
     return this.#pool.running;
   }

@@ -1,17 +1,17 @@
-/** The attributes that the configurations of a scan ask for, by file. */
+/** Determines for each file the attributes that the configurations of a scan request. */
 import { type AttributeSet, checksums, setOf } from '../model/attributes.ts';
 import type { ByteString, FileType } from '../model/entry.ts';
 import { Selection } from '../aide-conf/selection.ts';
 import { type PlainConf, selectable } from './tasks.ts';
 
-/** Undefined if none selects it. */
+/** The attributes for a file of this type, by configuration; undefined if no configuration selects it. */
 export type AskedOf = (type: FileType) => readonly AttributeSet[] | undefined;
 
 const growing = setOf('growing');
 
 export function unionOf(sets: readonly AttributeSet[]): AttributeSet {
   let union = 0;
-  // This runs several times for each file: without an iterator.
+  // Called several times for each file, so it avoids an iterator.
   for (let at = 0; at < sets.length; at++) {
     const set = sets[at] ?? -1;
     if (set !== -1) union |= set;
@@ -19,15 +19,15 @@ export function unionOf(sets: readonly AttributeSet[]): AttributeSet {
   return union;
 }
 
-/** Whether it does not matter to who asks so that more is written to the end of the file. */
+/** Whether a file with these attributes may be appended to while it is read, without affecting the result. */
 export function mayGrow(set: AttributeSet): boolean {
   return set === -1 || (set & checksums) === 0 || (set & growing) !== 0;
 }
 
-/** For all regular files in a directory. */
+/** The attributes for all regular files in a directory; `by name` if they depend on the names. */
 export type FilesAsked = readonly AttributeSet[] | 'none' | 'by name';
 
-/** One configuration: paths are as its rules have them, without its `root_prefix`. */
+/** The selection of one configuration. Its rules have paths without its `root_prefix`. */
 class ConfSelection {
   readonly #selection: Selection;
   readonly #prefix: ByteString;
@@ -37,13 +37,13 @@ class ConfSelection {
     this.#prefix = Buffer.from(conf.rootPrefix, 'utf8').toString('latin1');
   }
 
-  /** -1 if it is not selected. */
+  /** The attributes of a path; -1 if it is not selected. */
   attributes(path: ByteString, type: FileType): AttributeSet {
     const within = this.#within(path);
     return within === undefined ? -1 : (this.#selection.select(within, type)?.attributes ?? -1);
   }
 
-  /** For all regular files in a directory; undefined if it depends on their names. */
+  /** The attributes of all regular files in a directory; -1 if they are not selected, undefined if it depends on their names. */
   ofFiles(directory: ByteString): AttributeSet | undefined {
     const within = this.#within(directory);
     const decision = within === undefined ? undefined : this.#selection.selectAll(within, 'f');
@@ -65,7 +65,7 @@ class ConfSelection {
   }
 }
 
-/** All configurations together. Holds only memory. */
+/** The selections of all configurations. Holds only memory. */
 export class Selected {
   readonly #confs: readonly ConfSelection[];
 
@@ -77,7 +77,7 @@ export class Selected {
     return this.#confs.length;
   }
 
-  /** For each configuration, -1 if it does not select the file; undefined if none does. */
+  /** The attributes by configuration, -1 for one that does not select the file; undefined if no configuration does. */
   attributes(path: ByteString, type: FileType): readonly AttributeSet[] | undefined {
     const only = this.#confs[0];
     if (this.#confs.length === 1 && only !== undefined) {
@@ -88,7 +88,7 @@ export class Selected {
     return sets.some((set) => set !== -1) ? sets : undefined;
   }
 
-  /** For the regular files in a directory, without deciding each of them if all get the same answer. */
+  /** The attributes of all regular files in a directory, decided at once if that is possible. */
   ofFiles(directory: ByteString): FilesAsked {
     const sets: AttributeSet[] = [];
     for (const conf of this.#confs) {
@@ -104,7 +104,7 @@ export class Selected {
     return this.#confs.some((conf) => conf.descends(path));
   }
 
-  /** Whether this configuration has. */
+  /** Whether the configuration with this index has to read a directory. */
   descendsOf(at: number, path: ByteString): boolean {
     return this.#confs[at]?.descends(path) ?? false;
   }
