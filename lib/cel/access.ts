@@ -1,4 +1,4 @@
-/** Fields of objects, entries of maps, items of lists. */
+/** Access to fields of objects, entries of maps and items of lists. */
 import { failure, noOverload } from './failure.ts';
 import { CelMessage, CelObject, fromJson, isPlain, mapKey, Optional } from './values.ts';
 
@@ -12,12 +12,12 @@ function find(value: unknown, key: unknown): unknown {
     if (typeof index === 'bigint') return value[Number(index)];
     throw noOverload();
   }
-  // A value without fields lacks this one: `null.x` is an error, and `has(null.x)` is false.
+  // A value without fields lacks every field: `null.x` is an error, and `has(null.x)` is false.
   if (!isPlain(value) || typeof key !== 'string' || !Object.hasOwn(value, key)) return undefined;
   return fromJson(value[key]);
 }
 
-/** `value.key` and `value[key]`; of an optional, an optional. */
+/** `value.key` and `value[key]`. For an optional, the result is an optional too. */
 export function select(value: unknown, key: unknown): unknown {
   if (value instanceof Optional) return selectOptional(value, key);
   const found = find(value, key);

@@ -1,5 +1,5 @@
 /**
- * The values behind `authorizer`: checks that expressions build, and the decisions (apiserver
+ * The CEL values of `authorizer`: the checks that expressions build, and the decisions (apiserver
  * `pkg/cel/library/authz.go`).
  */
 
@@ -32,7 +32,7 @@ export interface AccessDecision {
   readonly error?: string;
 }
 
-/** Called while an expression runs, so it answers synchronously, or interrupts the expression with an error that is not a CEL error. */
+/** Called while an expression runs, so it is synchronous. Any error that it throws, except a CEL error, ends the expression. */
 type DecideAccess = (check: AccessCheck) => AccessDecision;
 
 /** Values without fields, which are equal only to themselves. */

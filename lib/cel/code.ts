@@ -1,4 +1,4 @@
-/** Compiled code of an expression: a type, and a function that runs it. */
+/** Compiled code of an expression: its type, and a function that runs it. */
 import { typeText, type Type } from './static-types.ts';
 import type { ASTNode } from './syntax.ts';
 
@@ -31,7 +31,7 @@ export interface SelectionCode {
   readonly type: Type;
   /** The operand of the selection. */
   readonly operand: Run;
-  /** The result is an optional. */
+  /** Whether the result is an optional. */
   readonly optional: boolean;
 }
 
@@ -43,14 +43,14 @@ export interface MessageType {
   make(fields: ReadonlyMap<string, unknown>): unknown;
 }
 
-/** The interface of the compiler for macros. */
+/** What macros use of the compiler. */
 export interface Compiling {
-  /** Literals of lists and maps may hold several types: within what is printed. */
+  /** Whether literals of lists and maps may mix types: true in the arguments of `format`. */
   readonly mixed: boolean;
   compile(node: ASTNode): Code;
   /** Compiles the operand of a selection, and checks that its type has the field. */
   selection(node: Selection): SelectionCode;
-  /** A type whose objects expressions may create, by its name. */
+  /** The type with this name, if expressions may create objects of it. */
   messageType(name: string): MessageType | undefined;
   /** Whether a node names a variable of the scope: `variables.name`. */
   isVariable(node: ASTNode): boolean;

@@ -10,7 +10,7 @@ interface Comparable {
   equals(other: unknown): boolean;
 }
 
-/** The cost is charged along the way. */
+/** CEL equality. Charges its cost. */
 export function celEqual(a: unknown, b: unknown): boolean {
   if (typeof a === 'string') return typeof b === 'string' && equalTexts(a, b);
   if (a === b) return true;
@@ -56,7 +56,7 @@ function equalNumbers(a: unknown, b: unknown): boolean {
   return left !== undefined && right !== undefined && left === right;
 }
 
-/** Two numbers of one type: integers are compared with doubles as doubles. `undefined` for what is not a number. */
+/** Converts two numbers to one type: an integer beside a double becomes a double. `undefined` for a value that is not a number. */
 function numbersOf(
   a: unknown,
   b: unknown,
@@ -82,7 +82,7 @@ function equalMaps(a: object, b: object): boolean {
 
 const entries = (map: object): [unknown, unknown][] => (map instanceof Map ? [...map] : Object.entries(map));
 
-/** Below 0, 0, above 0; NaN if they have no order. */
+/** Returns a number below, equal to or above 0; NaN if the values have no order. */
 export function compare(a: unknown, b: unknown): number {
   if (typeof a === 'string' && typeof b === 'string') return compareText(a, b);
   if (typeof a === 'boolean' && typeof b === 'boolean') return Number(a) - Number(b);

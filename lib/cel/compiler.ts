@@ -1,6 +1,6 @@
 /**
- * Compiles syntax trees: checks the types, and turns each node into a function that runs it. The functions count what
- * they do, and check the values that they get, because the type of a value may be known only then.
+ * Compiles syntax trees: checks the types, and turns each node into a function that runs it. The functions charge their
+ * cost, and check the types of their values, which may be known only at run time.
  */
 import { select, selectOptional } from './access.ts';
 import {
@@ -126,7 +126,7 @@ export class Compiler implements Compiling {
     return name !== undefined && this.#isOuter(name) && this.#scope.variables.has(name);
   }
 
-  /** Whether no macro has a variable with the first name of the chain. */
+  /** Whether the first name of `a.b.c` is not the variable of a surrounding macro. */
   #isOuter(name: string): boolean {
     return !this.#inner.has(name.split('.', 1)[0] ?? '');
   }
@@ -142,7 +142,7 @@ export class Compiler implements Compiling {
     );
   }
 
-  /** A variable of the scope. */
+  /** The code of a variable of the scope; `undefined` if it has no such variable. */
   #outer(name: string): Code | undefined {
     const variable = this.#scope.variables.get(name);
     if (variable === undefined) return undefined;
@@ -161,7 +161,7 @@ export class Compiler implements Compiling {
     return { type, run };
   }
 
-  /** The type that a chain of names denotes. */
+  /** The code of a type's name, such as `google.protobuf.Duration`; `undefined` if the node does not name a type. */
   #typeNamed(node: ASTNode): Code | undefined {
     const name = qualifiedName(node);
     if (name === undefined || !this.#isOuter(name) || this.#scope.variables.has(name.split('.', 1)[0] ?? ''))
@@ -278,7 +278,7 @@ function runOnce(name: string, place: number, definition: Run): Run {
   };
 }
 
-/** `google.protobuf.Duration` as a string; `undefined` if it is not a chain of names. */
+/** `google.protobuf.Duration` as a string; `undefined` if the node is not made of names and dots. */
 function qualifiedName(node: ASTNode): string | undefined {
   if (node.op === 'id') return node.args;
   if (node.op !== '.') return undefined;
@@ -286,11 +286,13 @@ function qualifiedName(node: ASTNode): string | undefined {
   return holder === undefined ? undefined : `${holder}.${node.args[1]}`;
 }
 
-/** Functions that take a regular expression after the text. */
+/** Functions whose argument after the text is a regular expression. */
 const regexFunctions: ReadonlySet<string> = new Set(['matches', 'find', 'findAll']);
 
 /**
- * @param args of the call, without a receiver.
+ * Checks literal arguments: regular expressions, timestamps and durations.
+ *
+ * @param args of the call, without the receiver.
  * @throws {CompileError}
  */
 function checkLiterals(name: string, args: readonly ASTNode[], method: boolean): void {
@@ -302,7 +304,7 @@ function checkLiterals(name: string, args: readonly ASTNode[], method: boolean):
 
 function checkPattern(node: ASTNode, name: string, pattern: string): void {
   try {
-    // The compiled pattern is cached for the run.
+    // Also caches the compiled pattern for the evaluation.
     expression(pattern);
   } catch (error) {
     if (!(error instanceof CelError)) throw error;

@@ -56,9 +56,9 @@ function entryTypes(node: ASTNode, range: Type): readonly [key: Type, value: Typ
 }
 
 interface Shape {
-  /** How many variables come first among the arguments; one is the value of a list or the key of a map. */
+  /** Number of variables, which are the first arguments. A single one is the value of a list or the key of a map. */
   readonly variables: 1 | 2;
-  /** The arguments that follow them. */
+  /** Whether a condition follows the variables, and then a transformation. */
   readonly condition: boolean;
   readonly transform: boolean;
 }
@@ -118,7 +118,7 @@ function some(
   return false;
 }
 
-/** all() and exists(): an error counts only when no entry decides. */
+/** all() and exists(): an error counts only if no entry decides the result. */
 export const quantifier =
   (decisive: boolean) =>
   (parts: Parts): Code => {

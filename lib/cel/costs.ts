@@ -1,6 +1,6 @@
 /**
- * The cost of operators and functions beyond their step, in roughly the units of Kubernetes: more for those that traverse
- * strings and lists (apiserver `pkg/cel/library/cost.go`).
+ * The cost of operators and functions in addition to the one unit of each step, in roughly the units of Kubernetes: those
+ * that traverse strings and lists cost more (apiserver `pkg/cel/library/cost.go`).
  */
 import { CelObject, isPlain } from './values.ts';
 
@@ -15,7 +15,7 @@ export function operandCost(a: unknown, b: unknown): number {
   return isScalar(a) ? 0 : (sizeOf(a) + sizeOf(b)) * traversal;
 }
 
-/** Cost of `in`; comparing the items charges its own cost. */
+/** Cost of `in`, without comparing the items, which charges its own cost. */
 export function membershipCost(_value: unknown, container: unknown): number {
   return Array.isArray(container) ? container.length : 0;
 }
@@ -55,7 +55,7 @@ const byName: Readonly<Record<string, (values: Values) => number>> = {
   equivalent: pairsCost,
 };
 
-/** Functions that parse or produce a text take about as long as this many steps. */
+/** A function that parses or produces a text takes about as long as this many steps. */
 const parsingCost = 30;
 const parsing: ReadonlySet<string> = new Set([
   ...[

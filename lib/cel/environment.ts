@@ -1,6 +1,6 @@
 /**
- * The names that expressions may use: the functions of Kubernetes, and variables with their types. An
- * expression that uses a field which its type does not have fails to compile.
+ * The names that expressions may use: Kubernetes' functions, and variables with their types. An expression with a
+ * field that a type lacks does not compile.
  */
 import { addAuthorizer } from './library-authorizer.ts';
 import { addFormats } from './library-format.ts';
@@ -34,7 +34,7 @@ export function allFunctions(): Library {
 /** A variable of a {@link Scope}. */
 interface Variable {
   readonly type: CelType;
-  /** Whether it is an optional, which may be empty. */
+  /** Whether the variable is an optional, which may be empty. */
   readonly optional?: boolean;
 }
 
@@ -42,7 +42,7 @@ interface Variable {
 export interface Placed {
   readonly type: Type;
   readonly place: number;
-  /** The expression that it stands for, which runs when the variable is first used. */
+  /** The expression that defines the variable, evaluated when the variable is first used. */
   readonly definition?: Definition;
 }
 
@@ -52,8 +52,8 @@ export interface Definition extends Code {
 }
 
 /**
- * The variables of expressions, with their types, and their slots in the frames that the expressions run on. Each variable of
- * each expression has a slot of its own, so that all expressions of a scope can run on one frame.
+ * The variables of expressions, with their types and their slots in the frames on which the expressions run. Each variable of
+ * each expression has its own slot, so that all expressions of a scope can run on one frame.
  */
 export class Scope {
   readonly #variables = new Map<string, Placed>();
@@ -75,12 +75,12 @@ export class Scope {
     return this.#variables;
   }
 
-  /** Slots in the frames so far. */
+  /** Number of allocated slots. */
   get size(): number {
     return this.#size;
   }
 
-  /** Declares types whose objects expressions may create: the callback returns one for a name, or undefined. */
+  /** Declares types whose objects expressions may create: the callback returns the type with a name, or undefined. */
   declareMessages(find: (name: string) => MessageType | undefined): void {
     this.#messages.push(find);
   }
@@ -93,7 +93,7 @@ export class Scope {
     return undefined;
   }
 
-  /** A new slot. */
+  /** Allocates a slot. */
   allocate(): number {
     return this.#size++;
   }

@@ -1,13 +1,13 @@
-/** Runtime errors of expressions. The rule fails with their message, which is that of cel-go. */
+/** Runtime errors of expressions, with the messages of cel-go. */
 import { charge } from './meter.ts';
 
-/** An error that `||`, `&&`, `all` and `exists` may swallow. */
+/** An error that `||`, `&&`, `all` and `exists` may ignore. */
 export class CelError extends Error {}
 
 /** Creating an error takes about as long as this many steps. */
 const errorCost = 50;
 
-/** The error of a function. It has no stack, which is expensive and says nothing about the rule. */
+/** Makes an error. It has no stack trace, which is expensive and contains nothing about the rule. */
 export function failure(message: string): CelError {
   charge(errorCost);
   const depth = Error.stackTraceLimit;

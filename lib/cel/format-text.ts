@@ -69,7 +69,7 @@ function formatOne(verb: string, given: unknown, digits: number): string {
   }
 }
 
-/** Formats may contain what no literal can. */
+/** A number as a double: formats accept more than literals do, such as `NaN`. */
 function doubleOf(value: unknown, words: string): number {
   if (typeof value === 'number') return value;
   if (value === 'NaN' || value === 'Infinity' || value === '-Infinity') return Number(value);
@@ -103,7 +103,7 @@ function scientific(number: number): string {
   return `${mantissa}\u202f×\u202f10${exponent.startsWith('-') ? '⁻' : ''}${raised}`;
 }
 
-/** As `%s` prints it. */
+/** A value as `%s` prints it. */
 function plain(value: unknown): string {
   if (typeof value === 'string') return value;
   if (typeof value === 'number') return goNumber(value);
@@ -126,7 +126,7 @@ function plain(value: unknown): string {
 /** Printing a part takes about as long as this many steps. */
 const perPart = 4;
 
-/** In a list or map: as written in an expression. */
+/** A value inside of a list or map: as written in an expression. */
 function inner(value: unknown): string {
   charge(perPart);
   if (typeof value === 'string') return goQuote(value);

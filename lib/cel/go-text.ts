@@ -1,4 +1,4 @@
-/** Texts and numbers as Go prints them, as known from the API server's messages. */
+/** Texts and numbers as Go prints them in the API server's messages. */
 
 const escapes: Readonly<Record<string, string>> = {
   '\x07': '\\a',
@@ -39,7 +39,7 @@ export function goNumber(value: number): string {
   return `${mantissa}e${exponent.slice(0, 1)}${exponent.slice(1).padStart(2, '0')}`;
 }
 
-/** A number of JSON as Go's `%v`: whole ones are integers there, as far as 64 bits hold them. */
+/** A JSON number as Go's `%v` prints it: whole numbers are integers if they fit in 64 bits. */
 export function goJsonNumber(value: number): string {
   return Number.isInteger(value) && Math.abs(value) < 2 ** 63 ? BigInt(value).toString() : goNumber(value);
 }
@@ -53,11 +53,11 @@ export function goFixed(value: number, digits: number): string {
 export function goExponential(value: number, digits: number): string {
   const [mantissa = '', exponent] = value.toExponential(Math.min(100, digits + moreDigits)).split('e');
   const [rounded = '', power] = value.toExponential(digits).split('e');
-  // If rounding gave the next power of ten, it was not a tie.
+  // If rounding led to the next power of ten, the number was not exactly between two candidates.
   return `${power === exponent ? halfToEven(rounded, mantissa) : rounded}e${power}`;
 }
 
-/** Enough digits to distinguish a tie from the doubles next to it. */
+/** Enough digits to tell a number exactly between two candidates from the doubles next to it. */
 const moreDigits = 25;
 
 /** @param rounded - Halves away from zero, as JavaScript rounds. @param exact - The same number with more digits. */

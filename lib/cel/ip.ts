@@ -19,7 +19,7 @@ export class IpAddress {
     if (version === 4) return new IpAddress(4, ofGroups(text.split('.').map(Number), 8n));
     if (version !== 6 || text.includes('%')) return undefined;
     const bits = ofGroups(groupsOf(text), 16n);
-    // ::ffff:0:0/96 is IPv4 in disguise.
+    // ::ffff:0:0/96 contains IPv4-mapped addresses, which are refused.
     return bits >> 32n === 0xffffn ? undefined : new IpAddress(6, bits);
   }
 
@@ -63,7 +63,7 @@ export class IpAddress {
     );
   }
 
-  /** The one canonical form (RFC 5952). */
+  /** The canonical form (RFC 5952). */
   toString(): string {
     if (this.family === 4) return [24n, 16n, 8n, 0n].map((shift) => (this.bits >> shift) & 0xffn).join('.');
     const groups = Array.from({ length: 8 }, (_, index) => (this.bits >> BigInt(112 - 16 * index)) & 0xffffn);
@@ -79,7 +79,7 @@ export class IpAddress {
   }
 }
 
-/** Multicast whose scope, the low four bits of the second byte, is link-local. */
+/** Whether an IPv6 multicast address is link-local, by its scope in the low four bits of the second byte. */
 function isLinkScope(bits: bigint): boolean {
   return bits >> 120n === 0xffn && ((bits >> 112n) & 0xfn) === 2n;
 }

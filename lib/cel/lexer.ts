@@ -6,7 +6,7 @@ type TokenKind = 'literal' | 'identifier' | 'sign' | 'end';
 
 export interface Token {
   readonly kind: TokenKind;
-  /** The token as it is written; empty at the end. */
+  /** The token as written; '' at the end of the expression. */
   readonly text: string;
   readonly pos: number;
   readonly value?: Literal;
@@ -17,7 +17,7 @@ const number = /0x([0-9a-fA-F]+)([uU])?|(\d*\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\
 const word = /[A-Za-z_][A-Za-z0-9_]*/y;
 const text =
   /([bB]?)(?:"""((?:[^\\]|\\[^])*?)"""|'''((?:[^\\]|\\[^])*?)'''|"((?:[^\\"\n\r]|\\[^\n\r])*)"|'((?:[^\\'\n\r]|\\[^\n\r])*)')/y;
-/** Where a backslash is nothing special. */
+/** Raw strings, in which a backslash has no special meaning. */
 const rawText = /([bB]?)[rR](?:"""([^]*?)"""|'''([^]*?)'''|"([^"\n\r]*)"|'([^'\n\r]*)')/y;
 const sign = /==|!=|<=|>=|&&|\|\||[[\]{}()<>.,\-!?:+*/%]/y;
 
@@ -49,7 +49,7 @@ export function tokensOf(source: string): Token[] {
       signToken(match(sign, pos));
     if (token === undefined) {
       const rest = source.slice(pos).split('\n', 1)[0] ?? '';
-      // A text that does not end is unknown as a whole.
+      // A string without an end is reported as a whole.
       const unknown = /^[bB]?[rR]?["']/.test(rest)
         ? rest
         : String.fromCodePoint(source.codePointAt(pos) ?? 0);
@@ -74,7 +74,7 @@ function wordToken(match: RegExpExecArray | null): Token | undefined {
 const signToken = (match: RegExpExecArray | null): Token | undefined =>
   match === null ? undefined : { kind: 'sign', text: match[0], pos: match.index };
 
-/** Integers may be one too large for int64: a minus before them may make them right. */
+/** An integer may exceed int64 by one: with a minus before it, it may be the lowest int64. */
 function numberToken(match: RegExpExecArray | null): Token | undefined {
   if (match === null) return undefined;
   const [found, hex, hexUnsigned, double, decimal, unsigned] = match;
@@ -99,7 +99,7 @@ function textToken(match: RegExpExecArray | null, raw: boolean): Token | undefin
   const [found, prefix = '', ...bodies] = match;
   const body = bodies.find((one) => one !== undefined) ?? '';
   const isBytes = prefix !== '';
-  // Line ends of texts of several lines are those of Unix.
+  // In strings of several lines, all line ends become `\n`.
   const unix = body.replaceAll(/\r\n?/g, '\n');
   if (isBytes)
     return { kind: 'literal', text: found, pos, value: raw ? utf8(unix) : unescapedBytes(unix, pos) };

@@ -63,7 +63,7 @@ function byRegex(max: number, test: (text: string) => boolean, message: string):
   ];
 }
 
-/** A prefix may end with a hyphen, because something follows. */
+/** A rule for prefixes: one may end with a hyphen, because more follows. */
 const asPrefix =
   (check: (text: string) => string[]): ((text: string) => string[]) =>
   (text) =>

@@ -7,7 +7,7 @@ import { toInt, toUint } from './operators.ts';
 import type { Library } from './register.ts';
 import type { Duration, Timestamp, Uint } from './values.ts';
 
-/** In code points. */
+/** The length in code points. */
 function textSize(text: string): bigint {
   return BigInt(/[\ud800-\udfff]/.test(text) ? Array.from(text).length : text.length);
 }

@@ -10,7 +10,7 @@ import { charge } from './meter.ts';
 import type { Library } from './register.ts';
 import { messageOf } from '../errors/errors.ts';
 
-/** A string by code points; the plain string if each is one unit. */
+/** The code points of a string; the string itself if each is one UTF-16 unit. */
 function points(text: string): readonly string[] | string {
   return /[\ud800-\udfff]/.test(text) ? Array.from(text) : text;
 }
@@ -81,10 +81,10 @@ function charAt(text: string, index: bigint): string {
 
 const expressions = new Map<string, Regex>();
 const maxExpressions = 500;
-/** Compiling an expression takes about as long as this many steps. */
+/** Compiling a regular expression takes about as long as this many steps, plus some for each character. */
 const [compilationCost, perCharacter] = [200, 10];
 
-/** A compiled expression, cached for the next call. */
+/** A compiled regular expression, cached for later calls. */
 export function expression(pattern: string): Regex {
   const known = expressions.get(pattern);
   if (known !== undefined) return known;
@@ -99,7 +99,7 @@ export function expression(pattern: string): Regex {
   }
 }
 
-/** A search that takes too many steps is an error in the expression. */
+/** Runs a search, and turns one with too many steps into a CEL error. */
 function searched<T>(pattern: string, search: (regex: Regex) => T): T {
   const regex = expression(pattern);
   try {
@@ -163,7 +163,7 @@ const [leading, trailing] = [new RegExp(`^${space}+`), new RegExp(`${space}$`)];
 function trim(text: string): string {
   const rest = text.replace(leading, '');
   let end = rest.length;
-  // A regular expression for trailing ones would start at each, which is quadratic.
+  // A regular expression for trailing white space would start at each space, which takes quadratic time.
   while (end > 0 && trailing.test(rest.charAt(end - 1))) end--;
   return rest.slice(0, end);
 }

@@ -32,7 +32,7 @@ function clockOf(zone: string): Intl.DateTimeFormat {
   if (clocks.size >= 500) clocks.clear();
   try {
     const clock = new Intl.DateTimeFormat('en-US', {
-      // An offset need not have a sign.
+      // Expressions may omit the sign of an offset, which Intl requires.
       timeZone: /^\d/.test(zone) ? `+${zone}` : zone,
       hourCycle: 'h23',
       ...{ year: 'numeric', month: 'numeric', day: 'numeric' },

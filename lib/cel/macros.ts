@@ -1,6 +1,6 @@
 /**
- * Macros: calls that are compiled specially. Those that iterate over lists and maps are in `comprehensions.ts`; here are
- * `has`, `cel.bind`, those for optionals, and the table of all.
+ * Macros are calls with special compilation. Those that iterate over lists and maps are in `comprehensions.ts`; this file
+ * has `has`, `cel.bind`, those for optionals, and the table of all.
  */
 import { isPresent } from './access.ts';
 import { CompileError, type Compiling, type Run } from './code.ts';
@@ -47,7 +47,7 @@ const bind: Macro = (compiler, _node, args) => {
   });
 };
 
-/** An operand whose type may be an optional, and the type of its value. */
+/** Compiles an operand that may be an optional. `held` is the type of the optional's value. */
 function compileOptional(compiler: Compiling, receiver: ASTNode): { held: Type; run: Run } {
   const { type, run } = compiler.compile(receiver);
   if (type.kind !== 'optional' && type.kind !== 'dyn')
@@ -80,8 +80,8 @@ const mapOptional =
   };
 
 /**
- * `or()` and `orValue()`, whose argument runs only when it is needed. If the receiver is not an optional, it
- * is the result itself (cel-go 0.26); with `dyn`, this is known at run time only.
+ * `or()` and `orValue()`, whose argument runs only if needed. A receiver that is not an optional is itself the result
+ * (cel-go 0.26); for `dyn`, that is known only at run time.
  */
 const otherwise =
   (flat: boolean): Macro =>

@@ -1,9 +1,9 @@
-/** Errors of expressions as the API server's users know them. */
+/** Errors of expressions, in the format of the API server's messages. */
 import { CompileError } from './code.ts';
 import { CelSyntaxError } from './syntax.ts';
 import { messageOf } from '../errors/errors.ts';
 
-/** `ERROR: <input>:1:5: undefined field 'foo'`, with the line and a mark below it. */
+/** `ERROR: <input>:1:5: undefined field 'foo'`, followed by the source line and a mark below the error. */
 export function compileMessage(error: unknown, source: string): string {
   const words = messageOf(error);
   const start =

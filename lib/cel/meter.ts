@@ -2,9 +2,9 @@
  * The cost of an evaluation, counted while it runs, in roughly the units of Kubernetes (apiserver
  * `pkg/apis/cel/config.go`). A rule that gets too expensive is aborted, so that no object can block the server.
  */
-/** One evaluation of one rule; about 0.1 s. */
+/** Cost limit for one evaluation of one rule; about 0.1 s. */
 export const perCallLimit = 1_000_000;
-/** All rules on one object; about 1 s. */
+/** Cost limit for all rules on one object; about 1 s. */
 export const perObjectLimit = 10_000_000;
 
 /** Thrown once the budget is exceeded. A shared object: creating it a million times would cost more than the rules. */
@@ -13,7 +13,7 @@ const costExceeded = new CostExceeded('operation cancelled: actual cost limit ex
 
 let spent = 0;
 let limit = Infinity;
-/** The cost that was counted {@link apart}. */
+/** Cost counted by {@link apart}, which is not part of `spent`. */
 let aside = 0;
 let run = 0;
 
@@ -44,7 +44,7 @@ export function measured(evaluate: () => unknown, costLimit = perCallLimit): Out
   limit = costLimit;
   try {
     const value = evaluate();
-    // An expression may have swallowed the error: `true || <too costly>`.
+    // An expression may have ignored the error: `true || <too costly>`.
     return spent > limit
       ? { error: costExceeded, cost: spent + aside, exceeded: true }
       : { value, cost: spent + aside, exceeded: false };
@@ -55,7 +55,7 @@ export function measured(evaluate: () => unknown, costLimit = perCallLimit): Out
   }
 }
 
-/** Runs an expression that the current one needs: with its own limit, and its cost is part of the total. */
+/** Runs an expression that the current one needs, with its own limit. Its cost is added to the total of the current one. */
 export function apart<T>(evaluate: () => T): T {
   const outer = { spent, limit };
   spent = 0;

@@ -49,7 +49,7 @@ interface Entry extends Code {
   readonly node: ASTNode;
 }
 
-/** The type of an optional entry is that of the value of the optional. */
+/** Compiles an entry of a literal. The type of an optional entry (`?x`) is that of the optional's value. */
 function compileEntry(compiler: Compiling, node: ASTNode, optional: boolean): Entry {
   const { type, run } = compiler.compile(node);
   if (!optional) return { node, type, run };
@@ -147,7 +147,7 @@ export function compileCondition(compiler: Compiling, node: Node<'?:'>): Code {
   return { type, run };
 }
 
-/** An error on one side counts only if the other does not decide. */
+/** An error on one side counts only if the other side does not decide the result. */
 export function compileLogic(compiler: Compiling, node: Node<'||' | '&&'>): Code {
   const left = compiler.compile(node.args[0]);
   const right = compiler.compile(node.args[1]);
@@ -205,7 +205,7 @@ function operatorOf(
   return { type: type(operands) ?? problem(node, overloadProblem(name, operands)), apply, cost };
 }
 
-/** The type of all elements of a literal. */
+/** The common type of all elements of a literal. */
 function oneType({ mixed }: Compiling, [first, ...others]: readonly Entry[]): Type {
   let common = first?.type ?? dyn;
   for (const { node, type } of others) {

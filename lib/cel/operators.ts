@@ -1,5 +1,5 @@
 /**
- * The operators: their operand types, and what they do. Operands whose types are known only at run time are checked then.
+ * The operators, with their operand types and implementations. Operands whose types are known only at run time are checked then.
  */
 import { celEqual, compare } from './comparison.ts';
 import { membershipCost, operandCost } from './costs.ts';
@@ -21,7 +21,7 @@ export function toUint(value: bigint): Uint {
   return new Uint(value);
 }
 
-/** @param offset - Of the result, as in {@link Timestamp}. */
+/** @param offset - The offset of the result, see {@link Timestamp}. */
 export function toTime(nanoseconds: bigint, offset = 0): Timestamp {
   if (nanoseconds < firstTime || nanoseconds >= endOfTime) throw failure('timestamp overflow');
   return new Timestamp(nanoseconds, offset);
@@ -65,7 +65,7 @@ function subtract(a: unknown, b: unknown): unknown {
   throw noOverload();
 }
 
-/** Only for numbers; `zero` is the error for an integer division by zero. */
+/** An operator for numbers. @param zero - The error message if the divisor is an integer 0. */
 function arithmetic(
   integers: (a: bigint, b: bigint) => bigint,
   doubles?: (a: number, b: number) => number,
@@ -100,16 +100,16 @@ function not(value: unknown): boolean {
 }
 
 export interface Operator {
-  /** The name of its function in messages. */
+  /** The name of the operator's function, for messages. */
   readonly name: string;
-  /** The type of the result, `undefined` if it does not accept operands of these types. */
+  /** The type of the result; `undefined` if the operator does not accept operands of these types. */
   readonly type: (operands: readonly Type[]) => Type | undefined;
   readonly apply: (a: unknown, b: unknown) => unknown;
-  /** The cost of the operator beyond its step. */
+  /** The cost in addition to one unit for the step. */
   readonly cost: ((a: unknown, b: unknown) => number) | undefined;
 }
 
-/** Signatures as `int, int: int`. */
+/** @param signatures - Such as `int, int: int`. */
 function overloaded(signatures: readonly string[]): Operator['type'] {
   const typed = signatures.map((text): Signature => {
     const [params = '', result = ''] = text.split(': ');

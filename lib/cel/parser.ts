@@ -49,7 +49,7 @@ class Parser {
     return kind === 'sign' && found === text;
   }
 
-  /** The position of the sign, if it is next. */
+  /** Consumes the sign and returns its position; `undefined` if another token is next. */
   #take(text: string): number | undefined {
     if (!this.#is(text)) return undefined;
     const { pos } = this.#next;
@@ -173,7 +173,7 @@ class Parser {
 
   #identifier(): string {
     const { kind, text, pos } = this.#next;
-    // The text of the end is empty.
+    // At the end of the expression, `text` is ''.
     if (kind !== 'identifier') throw new CelSyntaxError(pos, `no viable alternative at input '.${text}'`);
     this.#at++;
     return text;
@@ -206,7 +206,7 @@ class Parser {
       return { op: 'list', args: entries, pos, optional };
     }
     if (this.#take('{') !== undefined) return this.#map(pos);
-    // A name from the root; there are no containers here.
+    // `.name` means a name outside of any container. There are no containers here, so it is the same as `name`.
     if (this.#take('.') !== undefined && this.#next.kind === 'identifier') return this.#named();
     throw new CelSyntaxError(pos, `mismatched input '${text === '' ? '<EOF>' : text}' expecting ${operands}`);
   }
@@ -221,7 +221,7 @@ class Parser {
     return this.#message(name) ?? { op: 'id', args: name, pos };
   }
 
-  /** `a.b.C{...}`; undefined if something else follows the names. */
+  /** Parses `a.b.C{...}`; `undefined` if no `{` follows the names. */
   #message(first: string): ASTNode | undefined {
     let ahead = this.#at;
     let type = first;

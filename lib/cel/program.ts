@@ -28,14 +28,14 @@ export function compileExpression(source: string, scope: Scope): Expression | st
     const { type, run } = compiler.compile(parse(source));
     return { type, run, variables: compiler.used };
   } catch (error) {
-    // A tree too deep for the recursion of parser and compiler ends here as well.
+    // A RangeError means that the expression is nested too deeply for the recursion of parser or compiler.
     const shown =
       error instanceof RangeError ? new CelSyntaxError(0, 'expression recursion limit exceeded') : error;
     return compileMessage(shown, source);
   }
 }
 
-/** @returns the program; the problem of the expression; or {@link wrongType}. */
+/** @returns the program, the problem of the expression, or {@link wrongType}. */
 export function compile(source: string, result: 'bool' | 'string', scope: Scope): Program | string {
   const expression = compileExpression(source, scope);
   if (typeof expression === 'string') return expression;

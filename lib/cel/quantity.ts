@@ -23,7 +23,7 @@ const binarySuffixes: Readonly<Record<string, bigint>> = {
 };
 const maxInt64 = 2n ** 63n - 1n;
 
-/** A number with a precision of one billionth; smaller parts were rounded away from zero, as in Kubernetes. */
+/** A number with a precision of one billionth. Smaller parts are rounded away from zero, as in Kubernetes. */
 export class Quantity {
   readonly nanos: bigint;
 
@@ -37,7 +37,7 @@ export class Quantity {
 
   /** `undefined` if it is not a quantity. */
   static parse(text: string): Quantity | undefined {
-    // No real quantity has more digits; this bounds the numbers below.
+    // No real quantity is longer. This bounds the size of the numbers below.
     if (text.length > 256) return undefined;
     const match = /^([+-]?)(\d+\.?\d*|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]?|[eE][+-]?\d+)$/.exec(text);
     if (match === null) return undefined;

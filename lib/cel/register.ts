@@ -1,12 +1,12 @@
 /**
- * The functions of CEL: each has a name and overloads, which are distinguished by the types of their arguments.
+ * The functions of CEL: each has a name and overloads, which differ in the types of their arguments.
  */
 import { noOverload } from './failure.ts';
 import { parseType, splitTypes, type Signature, type Type } from './static-types.ts';
 import { CelObject, Duration, isPlain, Optional, Timestamp, TypeValue, Uint } from './values.ts';
 
 interface Overload extends Signature {
-  /** The receiver of a method is its first argument. */
+  /** One check for each argument; the receiver of a method is the first argument. */
   readonly accepts: readonly ((value: unknown) => boolean)[];
   readonly call: (...values: readonly unknown[]) => unknown;
 }
@@ -17,8 +17,8 @@ export class Library {
   readonly #classes = new Map<string, new (...values: never[]) => object>();
 
   /**
-   * `size(string): int`, a method `string.charAt(int): string`, or `sets.contains(list, list): bool` if no type is named
-   * `sets`. The handler gets values of the types in the signature; a method gets its receiver first.
+   * Adds a function `size(string): int`, a method `string.charAt(int): string` or, since no type has the name `sets`, a function
+   * `sets.contains(list, list): bool`. The handler gets values of the types in the signature; for a method, the receiver first.
    */
   add(signature: string, handler: (...values: never[]) => unknown): this {
     const [, owner = '', name = '', args = '', result = ''] =
@@ -45,18 +45,18 @@ export class Library {
     return copy;
   }
 
-  /** An additional type, whose values `equals` compares. */
+  /** Adds a type, whose values are compared by `equals`. */
   type(name: string, constructor: new (...values: never[]) => { equals(other: unknown): boolean }): this {
     this.#classes.set(name, constructor);
     return this;
   }
 
-  /** The overloads of a function, `.name` for a method; `undefined` if it has none. */
+  /** The overloads of a function, or of a method as `.name`; `undefined` if it does not exist. */
   find(key: string): readonly Overload[] | undefined {
     return this.#functions.get(key);
   }
 
-  /** The value of a type used in an expression. */
+  /** The CEL value for the name of a type; `undefined` for an unknown name. */
   typeValue(name: string): TypeValue | undefined {
     const known = typeNames.has(name) || this.#classes.has(name);
     return known ? new TypeValue(name) : undefined;

@@ -82,7 +82,7 @@ export class Semver {
   }
 }
 
-/** At most this many parts; the last contains the rest. */
+/** Splits into at most `max` parts; the last one contains the rest. */
 function splitOnce(text: string, max: number): string[] {
   const parts = text.split('.');
   return [...parts.slice(0, max - 1), ...(parts.length < max ? [] : [parts.slice(max - 1).join('.')])];

@@ -1,13 +1,13 @@
-/** Types at compile time, and function signatures that consist of them. */
+/** Types at compile time, and function signatures. */
 import type { CelKind, CelType } from './types.ts';
 
 export interface Type {
   readonly kind: CelKind | 'uint' | 'null' | 'type' | 'optional' | 'opaque' | 'param';
-  /** Items of a list, values of a map, the value of an optional. */
+  /** Type of a list's items, a map's values or an optional's value. */
   readonly element?: Type;
-  /** Keys of a map. */
+  /** Type of a map's keys. */
   readonly key?: Type;
-  /** The fields of an object. Two object types are the same if this is. */
+  /** The fields of an object. Two object types are equal if they have the same schema. */
   readonly schema?: CelType;
   /** The name of an opaque type or of a type parameter. */
   readonly name?: string;
@@ -70,7 +70,7 @@ export function splitTypes(text: string): string[] {
   return parts.filter((part) => part !== '');
 }
 
-/** As cel-go prints types: `map(string, int)`. */
+/** The type as cel-go prints it: `map(string, int)`. */
 export function typeText(type: Type): string {
   if (type.element === undefined) return type.name ?? type.kind;
   const element = typeText(type.element);
@@ -100,7 +100,7 @@ export function unify(a: Type, b: Type): Type | undefined {
   return element && key && { ...a, element, ...(a.key && { key }) };
 }
 
-/** Types of parameters by their name. */
+/** Types of type parameters, keyed by parameter name. */
 type Bindings = Map<string, Type>;
 
 /** Whether a value of a type is assignable to a declared type. */

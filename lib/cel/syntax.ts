@@ -1,6 +1,6 @@
 /**
- * Syntax trees of expressions. `pos` is where cel-go places an error of a node: at the operator, the dot of a selection, the
- * parenthesis of a call.
+ * Syntax trees of expressions. `pos` is the position that cel-go gives for errors of a node: that of the operator, of a
+ * selection's dot or of a call's parenthesis.
  */
 import type { Uint } from './values.ts';
 
@@ -8,7 +8,7 @@ export type Literal = string | number | bigint | boolean | null | Uint | Uint8Ar
 
 export type BinaryOperator = '==' | '!=' | '<' | '<=' | '>' | '>=' | 'in' | '+' | '-' | '*' | '/' | '%';
 
-/** The indexes of the entries written with a `?`: omitted if the optional is empty. */
+/** The indexes of entries written with `?`, which are omitted if the optional is empty. */
 type OptionalEntries = ReadonlySet<number>;
 
 type Pair = readonly [ASTNode, ASTNode];
@@ -22,7 +22,7 @@ interface Arguments {
   readonly '[]': Pair;
   readonly '[?]': Pair;
   readonly call: readonly [name: string, args: readonly ASTNode[]];
-  /** With a receiver. */
+  /** A call with a receiver. */
   readonly rcall: readonly [name: string, receiver: ASTNode, args: readonly ASTNode[]];
   readonly list: readonly ASTNode[];
   readonly map: readonly Pair[];
@@ -47,7 +47,7 @@ interface Arguments {
   readonly '%': Pair;
 }
 
-/** A node of any kind, which `op` names. */
+/** A node, whose kind is `op`. */
 export type ASTNode = {
   readonly [Op in keyof Arguments]: {
     readonly op: Op;

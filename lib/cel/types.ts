@@ -15,14 +15,14 @@ export type CelKind =
 
 export interface CelType {
   readonly kind: CelKind;
-  /** Items of a list, values of a map. */
+  /** Type of a list's items or a map's values. */
   readonly element?: CelType;
-  /** Fields of an object by their name in CEL. */
+  /** Fields of an object, keyed by their name in CEL. */
   readonly fields?: ReadonlyMap<string, CelField>;
 }
 
 export interface CelField {
-  /** The name in JSON. */
+  /** The field's name in JSON. */
   readonly name: string;
   readonly type: CelType;
 }

@@ -1,6 +1,6 @@
 /**
- * JSON as CEL values: integers as int, byte strings decoded, dates as timestamps, objects that know the
- * fields of their schema and no others (apiserver `pkg/cel/common/values.go`).
+ * JSON as CEL values: integers as int, byte strings decoded, dates as timestamps, objects with only the fields of their
+ * schema (apiserver `pkg/cel/common/values.go`).
  */
 import { parseDuration } from './formats.ts';
 import { fieldOf, isObject, type JsonObject } from '../json/json.ts';
@@ -24,7 +24,7 @@ export class CelObject {
     const field = this.#type.fields?.get(name);
     if (field === undefined) return undefined;
     const raw = fieldOf(this.raw, field.name);
-    // A field that is null is as good as absent, even if the schema allows it.
+    // A null field counts as absent, even if the schema allows null.
     if (raw === undefined || raw === null) return undefined;
     const value = toCel(raw, field.type);
     if (typeof value === 'object' && value !== null) (this.#converted ??= new Map()).set(name, value);
@@ -43,9 +43,9 @@ export class Uint {
 
 /** A point in time. */
 export class Timestamp {
-  /** Since 1970. */
+  /** Nanoseconds since 1970 in UTC. */
   readonly nanoseconds: bigint;
-  /** Minutes east of UTC, in which it is printed: as in the text that it was parsed from. */
+  /** Offset from UTC, for printing: minutes to the east, as in the text from which it was parsed. */
   readonly offset: number;
 
   constructor(nanoseconds: bigint, offset = 0) {
@@ -53,7 +53,7 @@ export class Timestamp {
     this.offset = offset;
   }
 
-  /** Its calendar and clock in UTC; to the millisecond. */
+  /** The time in UTC, to the millisecond. */
   get utc(): Date {
     return new Date(Number((this.nanoseconds - modulo(this.nanoseconds, 1_000_000n)) / 1_000_000n));
   }
@@ -70,13 +70,13 @@ export class Timestamp {
   }
 }
 
-/** Never negative. */
+/** Remainder that is never negative. */
 function modulo(value: bigint, by: bigint): bigint {
   const rest = value % by;
   return rest < 0n ? rest + by : rest;
 }
 
-/** `undefined` for a text that is not RFC 3339, of which a date alone is accepted too, as JSON has it. */
+/** Parses RFC 3339 or a date alone, both of which occur in JSON; `undefined` for any other text. */
 export function timestampOf(text: string): Timestamp | undefined {
   const [, date, time, fraction = '', zone] =
     /^(\d{4}-\d\d-\d\d)(?:[Tt](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
@@ -106,13 +106,12 @@ export class Optional {
 
   static readonly none = new Optional(undefined);
 
-  /** `undefined` means no value. */
+  /** @param value - `undefined` makes an empty optional. */
   static of(value: unknown): Optional {
     return value === undefined ? Optional.none : new Optional(value);
   }
 }
 
-/** A type as a value: `type(self) == int`. */
 /** An object that an expression created, of a type that its scope declares. */
 export class CelMessage {
   /** The name of its type. */
@@ -133,7 +132,7 @@ export class TypeValue {
   }
 }
 
-/** A map is a `Map`, or a JSON object. */
+/** Whether the value is a JSON object. A CEL map is either that or a `Map`. */
 export function isPlain(value: unknown): value is JsonObject {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -147,9 +146,9 @@ export function mapKey(value: unknown): unknown {
 }
 
 /**
- * The CEL value of a JSON field or entry without a schema: whole numbers are int, as in Go once a number has
- * gone through the API server. Objects are not converted, their contents are converted on access; lists that
- * contain numbers are converted, because lists created by expressions may contain doubles.
+ * The CEL value of a JSON field or entry without a schema: whole numbers are int, since that is how Go decodes them in the
+ * API server. Objects are not converted; their contents are, on access. Lists with numbers are converted, because a list
+ * created by an expression may contain whole doubles.
  */
 export function fromJson(value: unknown): unknown {
   if (typeof value === 'number') return isInt64(value) ? BigInt(value) : value;
@@ -160,7 +159,7 @@ const isInt64 = (value: number): boolean => Number.isInteger(value) && Math.abs(
 
 /** Checking an item takes about a fiftieth of a step, converting it to a number a third. */
 const [perItem, perNumber] = [0.02, 0.3];
-/** Lists from this length on are converted once in a run: expressions may access one in a loop. */
+/** From this length on, a list is converted only once per evaluation: an expression may access it in a loop. */
 const longList = 32;
 
 const converted = { run: 0, lists: new Map<readonly unknown[], readonly unknown[]>() };
@@ -185,7 +184,7 @@ function convertList(list: readonly unknown[]): readonly unknown[] {
   return list.map(fromJson);
 }
 
-/** The CEL value of a JSON value of a type. */
+/** The CEL value of a JSON value with a known type. */
 export function toCel(value: unknown, type: CelType): unknown {
   if (value === null) return null;
   switch (type.kind) {

@@ -1,4 +1,4 @@
-/** Which cluster a command is for. */
+/** Finds the cluster that a command works on. */
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
@@ -7,10 +7,10 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 import type { ClusterChoice } from './cluster-options.ts';
 import { refuseEmpty } from './options.ts';
 
-/** Written by `rampart standalone` as the packages start it. Only root can see it. */
+/** Written by `rampart standalone` when the package's service starts it. Only root can read it. */
 const machineKubeconfig = '/var/lib/rampart/kubeconfig';
 
-/** @throws {RampartError} `INPUT` if nothing is found, or what is found cannot work. */
+/** @throws {RampartError} `INPUT` if no cluster is found, or its configuration cannot work. */
 export function clusterAccess(choice: ClusterChoice = {}): ClusterAccess {
   const suggestion = existsSync(machineKubeconfig) ? machineKubeconfig : undefined;
   return findClusterAccess({ path: chosenKubeconfig(choice), context: choice.context, suggestion });

@@ -1,10 +1,10 @@
-/** The commands of a program as data, for what is made of all of them: completion, the manual page, docs. */
+/** The commands of a program as data, for completion, the manual page and the docs. */
 import { Argument, type Command, type Option } from 'commander';
 
 /** A command with its whole name: `rampart bpf map list`. */
 export type NamedCommand = readonly [name: string, command: Command];
 
-/** The program, its commands, theirs, and so on; without hidden ones. */
+/** The program and all its commands, recursively; without hidden ones. */
 export function* commandsOf(command: Command, name = command.name()): Generator<NamedCommand> {
   yield [name, command];
   for (const sub of subcommands(command)) yield* commandsOf(sub, `${name} ${sub.name()}`);
@@ -18,7 +18,7 @@ export function subcommands(command: Command): readonly Command[] {
     .filter((sub) => command.commands.includes(sub));
 }
 
-/** The options that its help lists, `--help` among them. */
+/** The options that its help lists, including `--help`. */
 export function visibleOptions(command: Command): readonly Option[] {
   return command.createHelp().visibleOptions(command);
 }
@@ -36,7 +36,7 @@ export function valueOf(option: Option): ValueKind | undefined {
 
 const fileArguments = new WeakSet<Argument>();
 
-/** An argument that is a file, whatever it is called. */
+/** An argument that is completed with file names, whatever its name is. */
 export function fileArgument(flags: string, description: string): Argument {
   const argument = new Argument(flags, description);
   fileArguments.add(argument);

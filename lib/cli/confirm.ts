@@ -1,4 +1,4 @@
-/** A question on the terminal that is answered with yes or no. */
+/** Asks a yes-or-no question on the terminal. */
 import { createInterface } from 'node:readline/promises';
 
 /**

@@ -3,15 +3,15 @@ import { stringify } from 'yaml';
 
 import { visibleJson, visibleText } from '../output/printable.ts';
 
-/** Its number grows when a field goes away or changes its meaning; fields may be added without that. */
+/** The number grows when a field is removed or changes its meaning, but not when one is added. */
 export type Schema = `rampart.dev/${string}/v${number}`;
 
-/** Prints one document, with its schema first. 64-bit numbers are numbers if JSON represents them exactly, and strings otherwise. */
+/** Prints a document, with its schema first. 64-bit numbers are printed as strings if JSON cannot represent them exactly. */
 export function printDocument(format: 'json' | 'yaml', schema: Schema, value: object): void {
   process.stdout.write(documentText(format, { schema, ...value }));
 }
 
-/** Ends with a newline. */
+/** The document as text, with a newline at the end. */
 export function documentText(format: 'json' | 'yaml', value: object): string {
   const json = JSON.stringify(value, (_, item: unknown) => {
     if (typeof item !== 'bigint') return item;
@@ -20,12 +20,12 @@ export function documentText(format: 'json' | 'yaml', value: object): string {
   return format === 'json' ? `${visibleJson(json)}\n` : yamlOf(json);
 }
 
-/** One of a stream of documents, from a line of JSON; ends without a newline, as the line does. */
+/** Converts a line of JSON into one YAML document of a stream; neither ends with a newline. */
 export function yamlDocument(json: string): string {
   return `---\n${yamlOf(json)}`.trimEnd();
 }
 
-/** Characters that cannot be seen, or that turn text around, have escapes in double quotes only. */
+/** Uses double quotes for texts with invisible characters or ones that change the text direction: only there, YAML has escapes. */
 function yamlOf(json: string): string {
   const value: unknown = JSON.parse(json);
   const options = { lineWidth: 0, aliasDuplicateObjects: false };

@@ -1,16 +1,16 @@
-/** How a failed command informs its user: the lines on stderr and the exit code. */
+/** How a failed command reports its failure: the lines on stderr and the exit code. */
 import { type Command, CommanderError } from 'commander';
 
 import type { Logger } from '../telemetry/log.ts';
 import { errorCodes, RampartError, type ErrorCode } from '../errors/errors.ts';
 
-/** 1 is an answer: something was found, or refused. */
+/** Not 1, which is an answer of a command: something was found, or refused. */
 const FAILED = 2;
 
 /** Exit code for usage errors of these commands, if it is not 2. */
 export const usageExitCode = new WeakMap<Command, number>();
 
-/** The request cannot be met here: another command line, another user or another machine is needed. */
+/** Errors for which a retry is useless: another command line, another user or another machine is needed. */
 const refusals: ReadonlySet<ErrorCode> = new Set([
   errorCodes.INPUT,
   errorCodes.PRIVILEGE,
@@ -20,20 +20,20 @@ const refusals: ReadonlySet<ErrorCode> = new Set([
 
 const exitCodes = { failed: FAILED, refused: FAILED };
 
-/** From now on a failure ends the process with this, and a request that is refused with `refused`. */
+/** Sets the exit codes. @param refused - For the errors in {@link refusals}. */
 export function failWith(failed: number, refused = failed): void {
   Object.assign(exitCodes, { failed, refused });
 }
 
 /**
- * For services: whatever restarts them has to distinguish a failure, which may pass, from a command line that
- * will never work.
+ * Sets the exit codes of a service: its supervisor has to distinguish a failure, which may be temporary, from a command
+ * line that will never work.
  */
 export function failAsService(): void {
   failWith(1, FAILED);
 }
 
-/** @param command - Whose arguments were wrong. */
+/** @param command - The command with the wrong arguments. */
 export function withUsageExitCode(error: CommanderError, command: Command): CommanderError {
   const exitCode = usageExitCode.get(command);
   if (error.exitCode === 0 || exitCode === undefined) return error;
@@ -42,12 +42,12 @@ export function withUsageExitCode(error: CommanderError, command: Command): Comm
 
 let log: Pick<Logger, 'fatal'> | undefined;
 
-/** From now on a failure is a line of this log. See `sayInLog`. */
+/** Makes failures lines of this log; `undefined`: of stderr. See `sayInLog`. */
 export function failInLog(logger: Pick<Logger, 'fatal'> | undefined): void {
   log = logger;
 }
 
-/** Writes to stderr what ends the process. @returns the exit code */
+/** Reports the error that ends the process, on stderr or in the log. @returns the exit code */
 export function reportFailure(error: unknown): number {
   const { text, exitCode } = describeFailure(error);
   if (text === '') return exitCode;
@@ -61,7 +61,7 @@ export function reportFailure(error: unknown): number {
 }
 
 export interface Failure {
-  /** For stderr; empty when everything has been said already. */
+  /** For stderr; '' if the message has already been printed, or none is needed. */
   readonly text: string;
   /** 0 for `--help`, else 2, unless {@link usageExitCode} or {@link failWith} says otherwise. */
   readonly exitCode: number;
@@ -74,7 +74,7 @@ export function describeFailure(error: unknown): Failure {
     const text = [`rampart: ${line}`, ...detail.map((more) => `  ${more}`)].join('\n');
     return { text: `${text}\n`, exitCode: refusals.has(error.code) ? exitCodes.refused : exitCodes.failed };
   }
-  // Commander has printed its message or the help text before it throws.
+  // Commander prints its message or the help text before it throws.
   if (error instanceof CommanderError)
     return { text: '', exitCode: error.exitCode === 1 ? FAILED : error.exitCode };
   if (isBrokenPipe(error)) return { text: '', exitCode: 0 };
@@ -85,7 +85,7 @@ export function describeFailure(error: unknown): Failure {
   };
 }
 
-/** For errors of stdout and stderr: the disk is full, or the terminal is gone. */
+/** The error for a failed write to stdout or stderr: the disk is full, or the terminal is gone. */
 export function outputFailure(error: Error): RampartError {
   return new RampartError(errorCodes.SYSTEM, {
     what: 'cannot write the output',

@@ -1,10 +1,10 @@
-/** The help of commands: at most 80 columns, and after the options notes, examples and exit codes. */
+/** The help of commands: at most 80 columns wide, with notes, examples and exit codes after the options. */
 import { type Command, Help, type Option } from 'commander';
 
 import { indentText, wrapText } from '../output/table.ts';
 
 const WIDTH = 80;
-/** Longer flags have their description below. */
+/** The description of longer flags is on the next line. */
 const MAX_TERM_COLUMNS = 26;
 
 export interface HelpText {
@@ -12,11 +12,11 @@ export interface HelpText {
   readonly notes?: readonly string[];
   /** Command lines that work exactly as written; not wrapped. */
   readonly examples: readonly string[];
-  /** The meanings of this command's exit codes. Default: 0 done. 2 can be omitted: {@link FAILED}. */
+  /** The meanings of this command's exit codes. Default: 0 done. If 2 is omitted, it means {@link FAILED}. */
   readonly exitCodes?: Readonly<Record<number, string>>;
 }
 
-/** Exit code 2 of every command that has none of its own. */
+/** The meaning of exit code 2, unless a command has its own. */
 export const FAILED = 'failed: bad input, missing privileges, or no response';
 
 /** The exit codes of commands that run until they are stopped. */
@@ -69,7 +69,7 @@ function formatItem(this: Help, term: string, termWidth: number, description: st
   if (term.length <= termWidth || description === '')
     return Help.prototype.formatItem.call(this, term, termWidth, description, helper);
   const width = helper.helpWidth ?? WIDTH;
-  // A name of the environment may be longer than what is left beside the flags.
+  // The name of an environment variable may not fit beside the flags: such descriptions are indented less.
   const longest = Math.max(...description.split(/\s+/).map((word) => word.length));
   const indent = Math.max(4, Math.min(termWidth + 4, width - longest));
   return `  ${term}\n${indentText(description, indent, width)}`;

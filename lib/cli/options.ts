@@ -3,12 +3,12 @@ import { InvalidArgumentError, Option } from 'commander';
 
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
-/** For options that may be given several times. */
+/** Parses an option that may be given several times. */
 export function append(text: string, before: readonly string[]): string[] {
   return [...before, text];
 }
 
-/** The words of a list with commas. */
+/** The words of a comma-separated list. */
 export function words(text: string): string[] {
   return text
     .split(',')
@@ -16,7 +16,7 @@ export function words(text: string): string[] {
     .filter((word) => word !== '');
 }
 
-/** An empty value, as from `--namespace "$UNSET"`, would mean something else. @throws {RampartError} `INPUT` */
+/** Refuses an empty value, as from `--namespace "$UNSET"`, which would otherwise mean the default. @throws {RampartError} `INPUT` */
 export function refuseEmpty(
   values: Readonly<Record<string, string | undefined>>,
   next = 'Give a value',
@@ -38,12 +38,12 @@ export function criSocketOption(): Option {
   );
 }
 
-/** `--metrics`; `served` says what is at that address. */
+/** `--metrics`. @param served - What is served at that address, for the help. */
 export function metricsOption(served = 'Prometheus metrics'): Option {
   return new Option('--metrics <address>', `serve ${served} on this port or host:port`);
 }
 
-/** `--metrics-tls`, beside `--metrics`. */
+/** `--metrics-tls`, for commands with `--metrics`. */
 export function metricsTlsOption(): Option {
   return new Option(
     '--metrics-tls <dir>',

@@ -1,4 +1,4 @@
-/** `-o`: one word and one meaning for each format, whichever command has it. */
+/** `-o`: each format has the same name and meaning in all commands. */
 import { type Command, Option } from 'commander';
 
 import type { Schema } from './document.ts';
@@ -16,24 +16,24 @@ export const formatWords = {
 
 export type Format = keyof typeof formatWords;
 
-/** For commands that answer with a table. */
+/** Formats of commands that print a table. */
 export const tableFormats = ['table', 'wide', 'json', 'yaml'] as const;
 export type TableFormat = (typeof tableFormats)[number];
 
-/** For commands that answer with text, or with a line for each event. */
+/** Formats of commands that print text, or a line for each event. */
 export const prettyFormats = ['pretty', 'json', 'yaml'] as const;
 export type PrettyFormat = (typeof prettyFormats)[number];
 
 interface OutputOptions {
-  /** The schemas of the documents in JSON and YAML. Default: none, as for lines that other processes wrote. */
+  /** The schemas of the documents in JSON and YAML. Default: none, which is right for lines from other processes. */
   readonly schemas?: readonly Schema[];
-  /** The formats are for events: pretty on a terminal, JSON elsewhere. Default: the first format. */
+  /** Whether the command prints events: the default is then `pretty` on a terminal and `json` elsewhere, otherwise the first format. */
   readonly events?: true;
-  /** The former name of the option, which is accepted and not shown. */
+  /** The former name of the option, which is still accepted but not shown. */
   readonly former?: '--format' | '--json' | '--output-scan';
   /** The format of `-o` without a value. */
   readonly bare?: Format;
-  /** Names that earlier releases had for formats. */
+  /** Former names of formats, which are still accepted. */
   readonly formerNames?: Readonly<Record<string, Format>>;
 }
 
@@ -75,7 +75,7 @@ function chooses(
   return option.argParser((text: string, before: unknown) => check?.(names[text] ?? text, before));
 }
 
-/** Sets the option `output`, too. */
+/** An option that is stored as `output`. */
 class FormerOption extends Option {
   override attributeName(): string {
     return 'output';

@@ -1,13 +1,13 @@
 import { wantsColour, type RenderOptions } from '../output/table.ts';
 
 interface Width {
-  /** Longer lines are hard to read, however wide the terminal. */
+  /** Maximum width: longer lines are hard to read, even on a wide terminal. */
   readonly max?: number;
-  /** `-o wide`: nothing is wrapped. */
+  /** Whether `-o wide` was given: no line is wrapped. */
   readonly isWide?: boolean;
 }
 
-/** @param columns - Where stdout is not a terminal. */
+/** @param columns - The width if stdout is not a terminal. */
 export function outputOptions(
   columns: number,
   { max = Infinity, isWide = false }: Width = {},

@@ -12,7 +12,7 @@ interface SelfSubjectReview extends KubeObject {
   readonly status?: { readonly userInfo?: { readonly username?: string } };
 }
 
-/** GA since Kubernetes 1.28 (KEP-3325). Nothing of it is stored. */
+/** GA since Kubernetes 1.28 (KEP-3325). The API server does not store it. */
 const selfSubjectReviews = clusterKind<SelfSubjectReview>(
   'authentication.k8s.io',
   'selfsubjectreviews',
@@ -20,7 +20,7 @@ const selfSubjectReviews = clusterKind<SelfSubjectReview>(
 );
 
 /**
- * As the API knows this user; otherwise what the kubeconfig and the machine say, unchecked.
+ * The user's name in the API; if the API does not tell, the names in the kubeconfig and on this machine, which are unverified.
  *
  * @throws what the API throws, except for its refusals
  */
@@ -34,7 +34,7 @@ export async function personOf(
     const name = review.status?.userInfo?.username;
     if (name) return name;
   } catch (error) {
-    // An older server, our own, or one that does not say it to everybody.
+    // An older server, the embedded one, or one that forbids this request.
     if (!(error instanceof KubeError)) throw error;
   }
   const person = `${process.env['SUDO_USER'] || userInfo().username}@${hostname()}`;
@@ -42,7 +42,7 @@ export async function personOf(
   return named === undefined ? person : `${named} (${person})`;
 }
 
-/** The name of the user entry, which people choose freely. */
+/** The name of the user entry in the kubeconfig, which its author can choose freely. */
 function kubeconfigUser(cluster: ClusterChoice): string | undefined {
   const config = loadKubeconfig({ path: chosenKubeconfig(cluster) });
   return config?.contexts.get(cluster.context ?? config.currentContext ?? '')?.fields.text('user');

@@ -1,4 +1,4 @@
-/** Common to all long-running commands: how they stop, report and expose metrics. */
+/** The common parts of long-running commands: stopping, messages, metrics. */
 import { existsSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
 import { join } from 'node:path';
@@ -11,29 +11,29 @@ import { failInLog } from './failure.ts';
 import { type CertificatePaths, followCertificates, readCertificates } from '../net/certificate-files.ts';
 import { systemClock } from '../time/clock.ts';
 
-/** After this time a process has loaded what it needs at rest. */
+/** After this time, a process has loaded all modules that it needs without work to do. */
 const LOADED_MS = 2_000;
 
 let log: Logger | undefined;
 
 /**
- * From now on, messages and the failure that ends the process are lines of the log, unless stderr is a terminal: stderr has either
- * JSON lines for collectors or text for people.
+ * Makes messages, and the failure that ends the process, lines of the log, unless stderr is a terminal: stderr has either JSON
+ * lines for collectors or text for people.
  *
- * @param logger - Undefined: text again, for another command in the same process.
+ * @param logger - `undefined`: text again, for another command in the same process.
  */
 export function sayInLog(logger: Logger | undefined): void {
   log = process.stderr.isTTY ? undefined : logger;
   failInLog(log);
 }
 
-/** Says something to the person. Alerts go to stdout, so this goes to stderr. */
+/** Prints a message to stderr, or to the log: alerts go to stdout. */
 export function say(text: string): void {
   if (log === undefined) process.stderr.write(`rampart: ${text}\n`);
   else log.info(text);
 }
 
-/** @throws {RampartError} `PRIVILEGE` for another user than root. */
+/** @throws {RampartError} `PRIVILEGE` if the user is not root. */
 export function requireRoot(what: string, why: string, next = 'Run it as root, e.g. with sudo'): void {
   if (process.geteuid?.() === 0) return;
   throw new RampartError(errorCodes.PRIVILEGE, { what, why, next });
@@ -52,21 +52,21 @@ export interface Observed extends AsyncDisposable {
 }
 
 export interface ObserveOptions {
-  /** Where it listens. */
+  /** The address to listen on; `undefined`: no metrics. */
   readonly metrics?: string | undefined;
-  /** A directory, such as a mounted Secret. */
+  /** A directory with the certificate, such as a mounted Secret. */
   readonly metricsTls?: string | undefined;
-  /** Where the metrics are beside /metrics. */
+  /** More paths that serve the metrics, besides /metrics. */
   readonly paths?: readonly string[];
 }
 
-/** How often the certificate of the metrics is looked for on disk. */
+/** How often to check whether the certificate for the metrics has changed on disk. */
 const CERTIFICATE_POLL_MS = 10_000;
 
 /**
  * Serves /metrics, /healthz and /readyz at `metrics`, or nothing without it.
  *
- * @throws {RampartError} `INPUT` for a bad address or certificate, `SYSTEM` when it cannot be listened on, or files cannot be read.
+ * @throws {RampartError} `INPUT` for a bad address or certificate, `SYSTEM` if listening fails, or files cannot be read.
  */
 export async function observe(options: ObserveOptions, health: Health): Promise<Observed> {
   const { metrics: address, metricsTls, paths: otherPaths } = options;
@@ -117,14 +117,14 @@ function certificatePaths(directory: string): CertificatePaths {
   };
 }
 
-/** When one part fails or ends by itself, the others are stopped. @throws what the first one threw. */
+/** Runs parts until one fails or ends by itself, then stops the others. @throws what the first one threw. */
 export async function runParts(
   stop: AbortController,
   logger: Logger,
   parts: Readonly<Record<string, Promise<unknown>>>,
 ): Promise<void> {
   let failure: { readonly error: unknown } | undefined;
-  // Node.js writes the cache at a clean exit only: after a kill the next start from sources would strip and compile all again.
+  // Node.js writes its compile cache only at a clean exit: after a kill, the next start from sources would strip and compile all again.
   setTimeout(flushCompileCache, LOADED_MS).unref();
   await Promise.all(
     Object.entries(parts).map(async ([name, part]) => {

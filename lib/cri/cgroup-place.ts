@@ -1,25 +1,25 @@
 /**
- * What the path of a cgroup reveals about a process in it: the container that a runtime created it for, or the
- * unit of systemd.
+ * What the path of a cgroup reveals about a process in it: the container for which a runtime created the cgroup, or the
+ * systemd unit.
  */
 
 export interface CgroupPlace {
-  /** Ids of containers, the outermost first: a process that may create cgroups in a container can give them any name. */
+  /** IDs of containers, the outermost first. Only that one is reliable: processes in it may create cgroups with any name. */
   readonly containers: readonly string[];
   /** `system.slice/cron.service`: the outermost unit. */
   readonly unit: string | undefined;
-  /** Whether it belongs to a pod, for a container without an id. */
+  /** Whether the cgroup belongs to a pod, even if it has no container ID. */
   readonly isPod: boolean;
 }
 
 /**
- * 64 hexadecimal digits, as containerd, CRI-O, Docker and Podman name them: `ID` and `crio-ID` with the driver cgroupfs,
- * `cri-containerd-ID.scope`, `crio-ID.scope`, `docker-ID.scope`, `libpod-ID.scope` with systemd.
+ * The cgroup of a container in containerd, CRI-O, Docker and Podman; the ID has 64 hexadecimal digits. `ID` and `crio-ID` with
+ * the driver cgroupfs, `cri-containerd-ID.scope`, `crio-ID.scope`, `docker-ID.scope` and `libpod-ID.scope` with systemd.
  */
 const containerName = /^(?:([a-z][a-z-]*)-)?([0-9a-f]{64})(?:\.scope)?$/;
-/** The monitor of a container of CRI-O or Podman is a process of the node: `crio-conmon-ID.scope`. */
+/** The prefix of CRI-O's and Podman's monitor of a container, which is a process of the node: `crio-conmon-ID.scope`. */
 const ofMonitor = /(?:^|-)conmon$/;
-/** systemd.unit(5): those that have processes. */
+/** Types of systemd units that have processes (systemd.unit(5)). */
 const unitName = /\.(?:service|scope|socket|mount|swap)$/;
 
 /** @param path from the root of its hierarchy: `/system.slice/cron.service` */
@@ -37,11 +37,11 @@ export function cgroupPlace(path: string): CgroupPlace {
   };
 }
 
-/** Without what users and services name themselves: the id of a container is not a secret. */
+/** The cgroup names without those that users and services can choose: they may know the ID of a container and use it. */
 function runtimeNames(names: readonly string[]): readonly string[] {
   if (names[0] === 'user.slice') return [];
   const serviceAt = names.findIndex((name) => name.endsWith('.service'));
-  // The runtime of a nested node has its pods below its service, in a container.
+  // In a nested node, which is itself a container, the pods are below the service of the runtime.
   const isNested = names.slice(0, Math.max(serviceAt, 0)).some((name) => containerName.test(name));
   return serviceAt < 0 || isNested ? names : names.slice(0, serviceAt);
 }

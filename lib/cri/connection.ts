@@ -1,10 +1,10 @@
-/** Calls to a container runtime: gRPC over its unix socket, errors in our words, and counts. */
+/** Calls to a container runtime: gRPC over its unix socket, with Rampart's errors, and counters. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import { GrpcClient } from '../grpc/client.ts';
 import { GrpcError, grpcStatus } from '../grpc/status.ts';
 import { codec, type Input, type MethodName, methods, type Output } from './schema.ts';
 
-/** For a call that names no time. The runtime is on this machine, and its lists come from its memory. */
+/** Timeout of a call that does not set one. The runtime is on this machine, and its lists come from its memory. */
 const DEFAULT_TIMEOUT_MS = 5_000;
 
 export interface CallOptions {
@@ -17,7 +17,7 @@ export interface CallOptions {
 export interface CallStats {
   /** Calls begun, by method. */
   readonly calls: Readonly<Record<string, number>>;
-  /** Calls that failed, by method; those that were aborted by their caller are not among them. */
+  /** Calls that failed, by method, without those that their caller aborted. */
   readonly failures: Readonly<Record<string, number>>;
 }
 
@@ -35,11 +35,11 @@ export class CriConnection implements Disposable {
   }
 
   /**
-   * One call and its answer.
+   * Makes a call and returns its answer.
    *
-   * @throws {RampartError} `RUNTIME_UNREACHABLE` without an answer in time or at all, `UNSUPPORTED` when the runtime has no
-   * such method, `NOT_FOUND`, `PRIVILEGE` when the socket may not be opened, `RUNTIME` for any other refusal,
-   * `DISPOSED`. Rejects with the signal's reason when aborted.
+   * @throws {RampartError} `RUNTIME_UNREACHABLE` without an answer in time, `UNSUPPORTED` if the runtime has no such method,
+   * `NOT_FOUND`, `PRIVILEGE` if this process may not open the socket, `RUNTIME` for any other refusal, `DISPOSED`. Rejects with
+   * the signal's reason when aborted.
    */
   async call<Name extends MethodName>(
     name: Name,
@@ -50,7 +50,7 @@ export class CriConnection implements Disposable {
     this.#begin(name, signal);
     try {
       let answer: Output<Name> | undefined;
-      // Read to its end, where the runtime sends the status of the call.
+      // Reads the stream to its end, where the runtime sends the status of the call.
       for await (const message of this.#send(name, input, signal, timeoutMs)) answer = message;
       if (answer === undefined) throw new GrpcError(grpcStatus.INTERNAL, 'a response without a message');
       return answer;
@@ -59,7 +59,7 @@ export class CriConnection implements Disposable {
     }
   }
 
-  /** A call answered by a stream, until the runtime or `signal` ends it. Throws as {@link call}; no timeout. */
+  /** A call with a stream of answers, until the runtime or `signal` ends it. Has no timeout. Throws as {@link call}. */
   async *stream<Name extends MethodName>(
     name: Name,
     input: Input<Name>,
@@ -77,7 +77,7 @@ export class CriConnection implements Disposable {
     return { calls: { ...this.#calls }, failures: { ...this.#failures } };
   }
 
-  /** Ends the session; calls under way fail with `DISPOSED`. */
+  /** Ends the session; calls in progress fail with `DISPOSED`. */
   [Symbol.dispose](): void {
     this.#disposed = true;
     this.#client[Symbol.dispose]();
@@ -117,7 +117,7 @@ export class CriConnection implements Disposable {
 }
 
 function runtimeError(error: unknown, name: MethodName, socketPath: string): unknown {
-  // A message that cannot be read has an error of ours already.
+  // Other errors, such as that of a message that cannot be decoded, are already Rampart's.
   if (!(error instanceof GrpcError)) return error;
   const what = `container runtime at ${socketPath}: ${name} failed`;
   const parts = { what, why: error.message, cause: error };
@@ -161,7 +161,7 @@ function unreachableError(error: GrpcError, what: string, socketPath: string): R
 
 function systemCode(error: GrpcError): string | undefined {
   for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause) {
-    // Not ERR_HTTP2_STREAM_CANCEL and its like: the reason is below it.
+    // Skips codes such as ERR_HTTP2_STREAM_CANCEL, whose cause has the actual reason.
     if ('code' in cause && typeof cause.code === 'string' && /^E[A-Z0-9]+$/.test(cause.code))
       return cause.code;
   }

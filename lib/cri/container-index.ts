@@ -1,15 +1,15 @@
 /**
- * Where a process is, by what the kernel says of it: in a container, or on the node itself.
+ * Finds where a process is by the kernel's facts about it: in a container, or on the node itself.
  *
- * The path of the process's cgroup has the id of the container from the first moment on, and keeps it whatever
- * mounts the process makes its own. A process that enters a container's mount namespace from outside (nsenter)
- * counts as in that container, too.
+ * The path of the process's cgroup contains the ID of the container from the start, even if the process later changes its
+ * mount namespace. A process that enters a container's mount namespace from outside (nsenter) also counts as in that
+ * container.
  */
 import { type CgroupPlace, cgroupPlace } from './cgroup-place.ts';
 
-/** A container as findings name it. */
+/** A container, as named in findings. */
 export interface IndexedContainer {
-  /** With its runtime: `containerd://da9e46...`. */
+  /** The ID with the runtime: `containerd://da9e46...`. */
   readonly id: string;
   readonly name: string;
   readonly podName: string;
@@ -17,32 +17,31 @@ export interface IndexedContainer {
 }
 
 export type ProcessPlace =
-  /** As reported by a container runtime. */
+  /** In a container that the runtime has reported. */
   | ({ readonly relation: 'container' } & IndexedContainer)
   | {
       readonly relation: 'host';
-      /** The unit of systemd: `system.slice/cron.service`. */
+      /** The systemd unit: `system.slice/cron.service`. */
       readonly unit: string | undefined;
-      /** In a mount namespace that is not that of the node. */
+      /** Whether the process is in another mount namespace than the node's. */
       readonly hasOwnMounts: boolean;
     }
-  /** In a container by its cgroup, but no runtime has reported it; without an id if the cgroup has none. */
+  /** In a container, by its cgroup, that no runtime has reported. `id` is undefined if the cgroup does not contain one. */
   | { readonly relation: 'unknown'; readonly id: string | undefined };
 
 /** The kernel's facts about a process. */
 export interface KernelProcess {
   /** The inode number of `/proc/PID/ns/mnt`. */
   readonly mountNamespace: number;
-  /** From the root of its hierarchy: `/` for the root; empty if it is not known. */
+  /** The path from the root of the hierarchy, which is `/`; '' if unknown. */
   readonly cgroup: string;
 }
 
-/** How the kernel identifies a container, besides by its cgroup. */
+/** How the kernel identifies a container, apart from its cgroup. */
 export interface KernelPlace {
   readonly mountNamespace?: number | undefined;
   /**
-   * When its first process was started, on a monotonic clock; anything before that was not done by this
-   * container.
+   * When its first process was started, on a monotonic clock. Earlier actions are not attributed to this container.
    */
   readonly startedMs?: number | undefined;
 }
@@ -52,30 +51,30 @@ interface Entry<V> {
   readonly place: KernelPlace;
 }
 
-/** How many ended containers are remembered: changes and accesses of their last seconds may still arrive. */
+/** Limit of ended containers that are remembered, because events from their last seconds may still arrive. */
 const maxGone = 256;
 const maxPaths = 4096;
 const maxElsewhere = 1024;
 
-/** The kernel gives the start time of a process in steps of 10 ms. */
+/** Tolerance: the kernel gives the start time of a process in steps of 10 ms. */
 const startedToMs = 20;
 
-/** The containers of a kernel. Holds memory only. */
+/** The containers on one kernel. Holds only memory. */
 export class ContainerIndex<V> {
   readonly #hostMountNamespace: number;
   readonly #valueOf: (place: ProcessPlace) => V;
-  /** Keyed by the id without its runtime, as cgroups have it. */
+  /** Keyed by the ID without the runtime, as in cgroups. */
   readonly #byId = new Map<string, Entry<V>>();
   readonly #byMountNamespace = new Map<number, Entry<V>>();
-  /** The latest last. */
+  /** Ended containers, keyed by ID, the latest last. */
   readonly #gone = new Map<string, V>();
   readonly #paths = new Map<string, CgroupPlace>();
-  /** Places of processes in no known container. */
+  /** Results for processes that are in no known container. */
   readonly #elsewhere = new Map<string, V>();
 
   /**
    * @param hostMountNamespace - The inode number of `/proc/1/ns/mnt` of the node.
-   * @param valueOf - Makes the result of {@link find} for a place, once for each place.
+   * @param valueOf - Makes the result of {@link find} for a place; called once for each place.
    */
   constructor(hostMountNamespace: number, valueOf: (place: ProcessPlace) => V) {
     this.#hostMountNamespace = hostMountNamespace;
@@ -91,7 +90,7 @@ export class ContainerIndex<V> {
     if (place.mountNamespace !== undefined) this.#byMountNamespace.set(place.mountNamespace, entry);
   }
 
-  /** Earlier events of the container are still attributed by its cgroup for a while: ids are never reused. */
+  /** Removes an ended container. For a while, its late events are still attributed by its cgroup: IDs are never reused. */
   delete(containerId: string): void {
     const id = bareId(containerId);
     const entry = this.#remove(id);
@@ -105,14 +104,14 @@ export class ContainerIndex<V> {
     const entry = this.#byId.get(id);
     const mountNamespace = entry?.place.mountNamespace;
     this.#byId.delete(id);
-    // The kernel may have given the number to a newer container already.
+    // The kernel may already have reused the number for a newer container.
     if (mountNamespace !== undefined && this.#byMountNamespace.get(mountNamespace) === entry)
       this.#byMountNamespace.delete(mountNamespace);
     return entry;
   }
 
   /**
-   * Where a process is, as `valueOf` made it.
+   * Where a process is: the value that `valueOf` made for the place.
    *
    * @param atMs - Time of the process's action, on the clock of `startedMs`; default: now.
    */
@@ -122,7 +121,7 @@ export class ContainerIndex<V> {
       const known = this.#byId.get(id)?.value ?? this.#gone.get(id);
       if (known !== undefined) return known;
     }
-    // A process in another container has not entered this one: the namespace number may have been reused.
+    // Only for a process in no container: otherwise the namespace number has been reused.
     const entered = containers.length > 0 ? undefined : this.#byMountNamespace.get(mountNamespace);
     if (entered !== undefined && hadStarted(entered.place, atMs)) return entered.value;
     const isHost = mountNamespace === this.#hostMountNamespace;
@@ -167,7 +166,7 @@ function forgetFirst(map: Map<string, unknown>, max: number): void {
   map.delete(first);
 }
 
-/** The numbers of mount namespaces are reused. */
+/** Whether the container existed at that time; before, its mount namespace number may have belonged to another one. */
 function hadStarted({ startedMs }: KernelPlace, atMs: number | undefined): boolean {
   return startedMs === undefined || atMs === undefined || atMs >= startedMs - startedToMs;
 }

@@ -6,9 +6,8 @@ import { containerState } from './records.ts';
 /**
  * Opens the log of a container, which may have ended. See `openLog`.
  *
- * @param onLoss called with what is missing in the text.
- * @throws {RampartError} `NOT_FOUND` for a container or a file that does not exist; `UNSUPPORTED` for a
- * container whose
+ * @param onLoss called with a description of what is missing in the text.
+ * @throws {RampartError} `NOT_FOUND` for a container or a file that does not exist; `UNSUPPORTED` for a container whose
  *   runtime writes no file; `SYSTEM`; as `Cri.call`.
  */
 export async function openContainerLog(
@@ -32,7 +31,7 @@ export async function openContainerLog(
       return state === 'exited' || state === 'unknown';
     } catch (error) {
       if (error instanceof RampartError && error.code === errorCodes.NOT_FOUND) return true;
-      // While the runtime is away the container keeps running, and its log keeps growing.
+      // While the runtime is down, the container keeps running and its log keeps growing.
       if (!signal.aborted && error instanceof RampartError) return false;
       throw error;
     }

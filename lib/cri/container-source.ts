@@ -2,35 +2,35 @@
 
 import type { IndexedContainer } from './container-index.ts';
 
-/** A container that runs, of whichever kind: init containers and ephemeral ones too. */
+/** A running container of any kind, including init and ephemeral containers. */
 export interface SourceContainer {
-  /** With its runtime: `containerd://da9e46...`. */
+  /** The ID with the runtime: `containerd://da9e46...`. */
   readonly id: string;
   readonly name: string;
   readonly podName: string;
   readonly podNamespace: string;
-  /** As the runtime has it: of a static pod it is not the one in the API. */
+  /** The pod's UID in the runtime, which for a static pod differs from that in the API. */
   readonly podUid: string;
-  /** Empty while it has none. */
+  /** '' as long as the pod has no address. */
   readonly podIp: string;
-  /** Its first process, in the agent's pid namespace. */
+  /** PID of its first process, in the agent's PID namespace. */
   readonly pid: number;
-  /** The directory that is its `/`: `/proc/PID/root`. */
+  /** Its root directory: `/proc/PID/root`. */
   readonly root: string;
 }
 
-/** The current containers, and changes. The owner of the source disposes it, not its readers. */
+/** The current containers and their changes. Its owner disposes it, not its readers. */
 export interface ContainerSource {
-  /** Resolves when the first answer of the runtime is in. */
+  /** Resolves when the runtime has given its first answer. */
   readonly synced: Promise<void>;
   /**
-   * Why there is nothing to list, on a machine that may have no runtime: it was asked for, and has never answered. Undefined: there is
-   * one, even if it does not answer now.
+   * Why a machine that may have no runtime seems to have none: it was queried, and has never answered. Undefined if there is
+   * a runtime, even if it does not answer now.
    */
   readonly absence?: string | undefined;
   list(): Iterable<SourceContainer>;
   get(id: string): SourceContainer | undefined;
-  /** Finds containers that have not started yet or have ended, too. */
+  /** Finds a container in any state, even if it has not started yet or has ended. */
   reported(id: string): IndexedContainer | undefined;
   /** Calls the listener with the id of each container that was added, changed or removed, until the result is disposed. */
   subscribe(listener: (id: string) => void): Disposable;

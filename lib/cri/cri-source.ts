@@ -11,14 +11,14 @@ export type WatchedContainers = Pick<ContainerWatch, 'containers' | 'synced'> & 
 /**
  * A watch of the container runtime as a source. The owner of the watch disposes it.
  *
- * @param scheme - What Kubernetes puts before the ids of this runtime: `containerd`, `cri-o`; it is the runtime's own name
- *   (`Cri.version`), as kubelet has it from there (pkg/kubelet/kuberuntime, BuildContainerID).
- * @param signal - Ends the waiting for the first answer of the runtime.
+ * @param scheme - The prefix of this runtime's container IDs in Kubernetes: `containerd`, `cri-o`. It is the runtime's name from
+ *   `Cri.version`, which kubelet uses too (pkg/kubelet/kuberuntime, BuildContainerID).
+ * @param signal - Ends the wait for the runtime's first answer.
  */
 export function criSource(watch: WatchedContainers, scheme: string, signal?: AbortSignal): ContainerSource {
   const prefix = `${scheme}://`;
   const synced = watch.synced(signal);
-  // Callers that await it get the error; without any, it would be an unhandled rejection.
+  // Callers that await `synced` get the error; without a caller, it would be an unhandled rejection.
   synced.catch(() => undefined);
   const find = (id: string): NodeContainer | undefined =>
     id.startsWith(prefix) ? watch.containers.get(id.slice(prefix.length)) : undefined;
@@ -45,7 +45,7 @@ export function criSource(watch: WatchedContainers, scheme: string, signal?: Abo
 }
 
 /**
- * Undefined for a container that does not run, or whose process is unknown as yet: a later change reports it.
+ * Undefined for a container that is not running, or whose process is still unknown: a later change reports it.
  */
 function sourceOf(container: NodeContainer, prefix: string): SourceContainer | undefined {
   const { id, name, pod, state, process, root } = container;

@@ -18,7 +18,7 @@ import type { Input, MethodName, Output } from './schema.ts';
 import { findSocket, socketPathOf } from './socket.ts';
 
 interface CriOptions {
-  /** The runtime's unix socket, with or without `unix://`. Default: the first of the usual ones that exists. */
+  /** The runtime's unix socket, with or without `unix://`. Default: the first of `usualSockets` that exists. */
   readonly socketPath?: string | undefined;
   /** Disposes the client when it is aborted. */
   readonly signal?: AbortSignal | undefined;
@@ -30,7 +30,7 @@ interface RuntimeVersion {
   readonly version: string;
 }
 
-/** How many calls a list of pods makes at once for the addresses. */
+/** Number of concurrent calls for the addresses of pods. */
 const PARALLEL_CALLS = 8;
 
 /** All methods throw as {@link CriConnection.call}. Connects with the first call, and again when it has to. */
@@ -55,16 +55,16 @@ export class Cri implements Disposable {
     return { name: runtimeName, version: runtimeVersion };
   }
 
-  /** The pods' sandboxes with their addresses: a call for the list, and one for each sandbox that is ready. */
+  /** The pods' sandboxes with their addresses. Makes one call for the list, and one for each sandbox that is ready. */
   async pods(options?: CallOptions): Promise<readonly Pod[]> {
     const { items } = await this.call('ListPodSandbox', {}, options);
     const pods: Pod[] = [];
     const waiting = items.values();
     const work = async (): Promise<void> => {
-      // All workers take from the one iterator.
+      // All workers share one iterator.
       for (const item of waiting) {
         const network = item.state === 0 ? await this.podNetwork(item.id, options) : noNetwork;
-        // A sandbox that went since the list is not a pod of this node.
+        // A sandbox that was removed since the list is omitted.
         if (network !== undefined) pods.push(podFrom(item, network));
       }
     };
@@ -78,18 +78,16 @@ export class Cri implements Disposable {
     return answer === undefined ? undefined : networkOf(answer.status);
   }
 
-  /** Every container there is, in any state. */
+  /** All containers, in any state. */
   async containers(options?: CallOptions): Promise<readonly Container[]> {
     const { containers } = await this.call('ListContainers', {}, options);
     return containers.map(containerFrom);
   }
 
   /**
-   * The pid of a container's first process, in the runtime's pid namespace; undefined when the container is
-   * gone or does not run.
+   * The PID of a container's first process, in the runtime's PID namespace; undefined if the container is gone or not running.
    *
-   * @throws {RampartError} `DECODE` when the runtime reports it as running, but without a pid; else as every
-   * method.
+   * @throws {RampartError} `DECODE` if the runtime reports it as running, but without a PID; otherwise like every method.
    */
   async containerPid(id: string, options?: CallOptions): Promise<number | undefined> {
     const answer = await orGone(this.call('ContainerStatus', { containerId: id, verbose: true }, options));
@@ -97,7 +95,7 @@ export class Cri implements Disposable {
     return answer !== undefined && isRunning ? this.#pidIn(id, answer.info) : undefined;
   }
 
-  /** Any method of the interface that `schema.ts` has. */
+  /** Calls any method in `schema.ts`. */
   call<Name extends MethodName>(
     name: Name,
     input: Input<Name>,
@@ -110,7 +108,7 @@ export class Cri implements Disposable {
     return this.connection.stats();
   }
 
-  /** Closes the connection; calls under way fail with `DISPOSED`. */
+  /** Closes the connection; calls in progress fail with `DISPOSED`. */
   [Symbol.dispose](): void {
     this.#stopListening();
     this.connection[Symbol.dispose]();
@@ -122,7 +120,7 @@ export class Cri implements Disposable {
     try {
       pid = (JSON.parse(info['info'] ?? '') as { pid?: unknown } | null)?.pid;
     } catch {
-      // Treated as if it did not exist.
+      // Invalid JSON is treated like a missing PID.
     }
     if (typeof pid === 'number' && Number.isSafeInteger(pid) && pid > 0) return pid;
     throw new RampartError(errorCodes.DECODE, {
@@ -136,7 +134,7 @@ export class Cri implements Disposable {
 /**
  * Opens a client of the container runtime. The caller disposes it.
  *
- * @throws {RampartError} `INPUT` for a path that cannot be one, `RUNTIME_UNREACHABLE` when none is given and none is found.
+ * @throws {RampartError} `INPUT` for an invalid path, `RUNTIME_UNREACHABLE` if no path is given and no socket is found.
  *
  * @example
  * using cri = openCri();

@@ -1,4 +1,4 @@
-/** Events about containers that start and end, instead of polling. */
+/** Events about containers that start and end, so that no polling is needed. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import { Backoff } from '../time/backoff.ts';
 import { sleep, systemClock } from '../time/clock.ts';
@@ -6,26 +6,26 @@ import type { CriConnection } from './connection.ts';
 import { codec } from './schema.ts';
 
 /**
- * Where the events come from: `cri` is the interface's own stream (containerd 1.7, CRI-O 1.26 and later), `containerd` the
- * stream of any containerd on the same socket, `none` that the runtime has neither and has to be asked.
+ * Where the events come from: `cri` is the CRI's own stream (containerd 1.7, CRI-O 1.26 and later), `containerd` is
+ * containerd's stream on the same socket (in any version), `none` means that the runtime has neither and has to be polled.
  */
 export type EventSource = 'cri' | 'containerd' | 'none';
 
 export interface FollowOptions {
   readonly signal: AbortSignal;
-  /** Something happened to this container. The runtime's lists may show it only a moment later. */
+  /** Called when something happened to a container; undefined if it is unknown which. The runtime's lists may show it slightly later. */
   readonly onEvent: (containerId: string | undefined) => void;
-  /** The stream that was opened; earlier events are not reported. Undefined when it broke. */
+  /** Called with the stream that was opened, which does not report earlier events, or with undefined when it broke. */
   readonly onSource: (source: EventSource | undefined) => void;
-  /** Why the stream broke; it is opened again after a pause. */
+  /** Called with the error that broke the stream, which is reopened after a pause. */
   readonly onError: (error: unknown) => void;
 }
 
 const PAUSE = { baseMs: 100, maxMs: 2_000 };
-/** A runtime without events may be replaced by one with them. */
+/** Pause before trying again after a runtime without events, which may be replaced by one that has them. */
 const NONE_PAUSE_MS = 5 * 60_000;
 
-/** containerd's events of all that CRI runs. An exec's end is an exit too, and is dropped below. */
+/** containerd's events about the containers of the CRI. The end of an exec is also an exit, and is dropped below. */
 const filters = ['/tasks/start', '/tasks/exit', '/containers/create', '/containers/delete'].map(
   (topic) => `namespace==k8s.io,topic=="${topic}"`,
 );
@@ -84,7 +84,7 @@ async function* containerdEvents(
       yield undefined;
       continue;
     }
-    // Probes that run commands end every few seconds, on every pod of the node.
+    // Drops ends of execs: those of probes occur every few seconds, in every pod of the node.
     const { containerId, id } = codec.decode('TaskExit', event.value);
     if (id === containerId) yield containerId;
   }

@@ -1,11 +1,11 @@
 import { type FSWatcher, watch } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Between two reported changes: a file that is written without a pause is read in portions. */
+/** Minimum time between two reported changes, so that a file that grows constantly is read in larger portions. */
 const PACE_MS = 20;
 const BLIND_POLL_MS = 100;
 
-/** Changes in a file's directory by inotify(7); without a watch, it reports a change ten times a second. */
+/** Reports changes in a file's directory by inotify(7). If that fails, it reports a change ten times a second. */
 export class FileChanges implements Disposable {
   readonly #watcher: FSWatcher | undefined;
   #isBlind = false;
@@ -25,7 +25,7 @@ export class FileChanges implements Disposable {
     }
   }
 
-  /** Until the next change, or one since the last call, but no longer than this. Rejects when it is aborted. */
+  /** Waits for a change since the last call, but no longer than `timeoutMs`. Rejects when aborted. */
   async next(timeoutMs: number, signal: AbortSignal): Promise<void> {
     if (this.#isBlind) {
       await delay(Math.min(timeoutMs, BLIND_POLL_MS), undefined, { signal });

@@ -16,7 +16,7 @@ interface KnownPodsOptions {
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
   readonly onError: (error: unknown) => void;
-  /** An attempt to find out a pod's addresses has ended. */
+  /** Called when an attempt to find a pod's addresses has ended. */
   readonly onSearched: (podId: string) => void;
 }
 
@@ -40,7 +40,7 @@ export class KnownPods {
     return [...this.#pods.values()].flatMap(({ network }) => network.attempt ?? []);
   }
 
-  /** When the next pod may be asked for again; Infinity for never. */
+  /** When the network of a pod may next be queried; Infinity if that is not needed. */
   nextAtMs(): number {
     let atMs = Infinity;
     for (const { needsNetwork, network } of this.#pods.values()) {
@@ -49,14 +49,14 @@ export class KnownPods {
     return atMs;
   }
 
-  /** Takes a list: pods that are not in it are forgotten, and the addresses of new ones are queried. */
+  /** Applies a list: drops pods that are not in it, and queries the addresses of new ones. */
   take(listed: readonly Pod[]): void {
     const ids = new Set(listed.map(({ id }) => id));
     for (const id of this.#pods.keys()) if (!ids.has(id)) this.#pods.delete(id);
     for (const pod of listed) {
       const known = this.#pods.get(pod.id) ?? this.#add(pod);
       if (known.pod.state !== pod.state) {
-        // A sandbox that is no longer ready has given its addresses back.
+        // A sandbox that is no longer ready has released its addresses.
         known.pod = { ...pod, hostNetwork: known.pod.hostNetwork };
         known.needsNetwork = pod.state === 'ready';
         known.network.reset();

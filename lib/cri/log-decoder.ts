@@ -8,9 +8,9 @@
  */
 
 export interface LogTextOptions {
-  /** Only lines that began then or later: nanoseconds of Unix time. */
+  /** Only lines that began at this time or later: nanoseconds of Unix time. */
   readonly sinceNs?: bigint | undefined;
-  /** The time before each line, with nine digits after the second. */
+  /** Whether each line begins with its time, with nine fractional digits. */
   readonly timestamps?: boolean | undefined;
 }
 
@@ -20,12 +20,12 @@ const [SPACE, NEWLINE] = [0x20, 0x0a];
 const newline = Buffer.from('\n');
 const headerPattern =
   /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) (stdout|stderr) ([^ ]*) $/;
-/** The longest time with the longer stream has 46 bytes; the rest is for tags. */
+/** The longest time and stream name take 46 bytes; the rest is for tags. */
 export const MAX_HEADER_BYTES = 256;
-/** Lines that wait for the end of a line of the other stream. */
+/** Limit of the lines that wait for the end of a line of the other stream. */
 const MAX_WAITING_BYTES = 256 * 1024;
 
-/** The bytes before the content of a record. `undefined`: more bytes are needed; 0: this is no record. */
+/** Number of bytes before the content of a record. `undefined`: more bytes are needed; 0: this is not a record. */
 export function headerLength(bytes: Uint8Array): number | undefined {
   let at = -1;
   for (let spaces = 0; spaces < 3; spaces++) {
@@ -43,11 +43,11 @@ interface RecordHeader {
   readonly fraction: string;
   readonly zone: string;
   readonly stream: Stream;
-  /** The line continues in another record of the stream. */
+  /** Whether the line continues in another record of the stream. */
   readonly isPartial: boolean;
 }
 
-/** @param text of {@link headerLength}; `undefined` if it is not a header. */
+/** @param text of the length given by {@link headerLength}. @returns `undefined` if it is not a header. */
 export function parseHeader(text: string): RecordHeader | undefined {
   const match = headerPattern.exec(text);
   if (match === null) return undefined;
@@ -57,29 +57,28 @@ export function parseHeader(text: string): RecordHeader | undefined {
 }
 
 /**
- * Takes the bytes of a file in portions of any size, and returns the text of the records. Lines stay whole:
- * while a line of one stream is incomplete, the lines of the other one wait. The amount kept is bounded,
- * whatever the file contains.
+ * Takes the bytes of a file in portions of any size, and returns the text of the records. Lines are not mixed: while a line of
+ * one stream is incomplete, those of the other stream wait. The memory is bounded, whatever the file contains.
  */
 export class LogDecoder {
   readonly #sinceNs: bigint | undefined;
   readonly #timestamps: boolean;
-  /** The beginning of a header. */
+  /** The beginning of a header whose rest has not come yet. */
   #started: Buffer = Buffer.alloc(0);
   #state: 'content' | 'header' | 'skipped' = 'header';
   #stream: Stream = 'stdout';
   #isPartial = false;
-  /** For each stream: whether its next record continues a line, and whether that line is shown. */
+  /** Whether the next record of each stream continues a line. `#shown`: whether that line is shown. */
   readonly #inLine = { stdout: false, stderr: false };
   readonly #shown = { stdout: false, stderr: false };
   #out: Uint8Array[] = [];
-  /** Whose line has begun in the text and is not at its end. */
+  /** The stream whose line has begun in the text but not ended. */
   #open: Stream | undefined;
-  /** Complete lines of the other stream. */
+  /** Lines of the other stream that wait. */
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
   #waitingIsOpen = false;
-  /** Lines of the file that are no records, and were left out. */
+  /** Number of lines of the file that are not records and were omitted. */
   badRecords = 0;
 
   constructor({ sinceNs, timestamps = false }: LogTextOptions = {}) {
@@ -92,7 +91,7 @@ export class LogDecoder {
     return this.#waiting.length > 0;
   }
 
-  /** The bytes are copied by `take` at the latest. */
+  /** Decodes bytes, which must not change before `take` has been called. */
   push(bytes: Buffer): void {
     for (let at = 0; at < bytes.length;) {
       if (this.#state === 'header') {
@@ -114,14 +113,14 @@ export class LogDecoder {
     return text;
   }
 
-  /** Waits no longer: ends the line that is open if others wait for it. */
+  /** Ends the open line if other lines wait for it. */
   settle(): void {
     if (this.#waiting.length === 0) return;
     this.#out.push(newline);
     this.#release();
   }
 
-  /** The end of the file was reached; another one may follow. A truncated record stays incomplete. */
+  /** Call at the end of a file; another file may follow. A truncated record is not completed. */
   endFile(): void {
     if (this.#started.length > 0) this.badRecords++;
     this.#started = Buffer.alloc(0);
@@ -129,14 +128,14 @@ export class LogDecoder {
     this.settle();
   }
 
-  /** @returns where the record's content, or the next record, begins. */
+  /** @returns the index at which the record's content, or the next record, begins. */
   #readHeader(bytes: Buffer, from: number): number {
     const known = this.#started.length;
     const here = bytes.subarray(from, from + MAX_HEADER_BYTES - known);
     const all = known === 0 ? here : Buffer.concat([this.#started, here]);
     const length = headerLength(all);
     if (length === undefined) {
-      // Copied: the caller may use its bytes again.
+      // Copied, because the caller may reuse its buffer.
       this.#started = Buffer.from(all);
       return from + here.length;
     }
@@ -157,7 +156,7 @@ export class LogDecoder {
     this.#stream = stream;
     this.#isPartial = isPartial;
     if (!this.#inLine[stream]) {
-      // The first record of a line decides for all of it.
+      // The first record of a line decides about the whole line.
       this.#shown[stream] = this.#sinceNs === undefined || timeNs(header) >= this.#sinceNs;
       if (this.#timestamps && this.#shown[stream]) {
         const { second, fraction, zone } = header;
@@ -167,7 +166,7 @@ export class LogDecoder {
     this.#inLine[stream] = isPartial;
   }
 
-  /** @param end of the newline of the record, -1 if that is not here. */
+  /** @param end index of the newline at the record's end, -1 if it has not come yet. */
   #content(bytes: Buffer, from: number, end: number): void {
     if (!this.#shown[this.#stream]) return;
     const isEnd = end !== -1 && !this.#isPartial;
@@ -200,6 +199,6 @@ export class LogDecoder {
 
 function timeNs({ second, fraction, zone }: RecordHeader): bigint {
   const ms = Date.parse(`${second}${zone}`);
-  // `2016-13-40T...` has the form of a time, but is not a valid one.
+  // `2016-13-40T...` has the form of a time, but is invalid.
   return Number.isNaN(ms) ? 0n : BigInt(ms) * 1_000_000n + BigInt(fraction.padEnd(9, '0'));
 }

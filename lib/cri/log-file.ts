@@ -1,4 +1,4 @@
-/** The file of a container's output: opened with care, read from its end, followed when it is rotated. */
+/** The log file of a container: opened safely, read from its end, followed when it is rotated. */
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, readlink, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -8,13 +8,13 @@ import { headerLength, MAX_HEADER_BYTES, parseHeader } from './log-decoder.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 const BLOCK_BYTES = 64 * 1024;
-/** A kubelet keeps five. */
+/** Limit of rotated files that are examined. kubelet keeps five by default. */
 const MAX_ROTATED = 100;
 const TRIES = 5;
 
 /**
- * Opens a log file. A container into which the directory of the logs is mounted can put other things there, to have
- * them read by us: so it has to be a regular file with one name, in the pod's and the container's own directory.
+ * Opens a log file. A container that has the log directory mounted could replace its log by a link to another file, to make
+ * this process read that: so it has to be a regular file without other hard links, in the container's own directory.
  *
  * @throws {RampartError} `NOT_FOUND`, `SYSTEM`.
  */
@@ -24,7 +24,7 @@ export async function openLogFile(path: string): Promise<FileHandle> {
     const objection = await whyNot(file, path).catch((error: unknown) => String(error));
     if (objection === undefined) return file;
     await file.close();
-    // Renamed between the two looks at it: the file with its name now is the log.
+    // The file was renamed after it was opened: the log is now another file with this name.
     if (tries < TRIES && objection === ELSEWHERE) continue;
     throw new RampartError(errorCodes.SYSTEM, { what: `log file ${path} is not read`, why: objection });
   }
@@ -49,16 +49,16 @@ async function whyNot(file: FileHandle, path: string): Promise<string | undefine
   const stats = await file.stat();
   if (!stats.isFile()) return 'it is not a regular file';
   const real = await readlink(`/proc/self/fd/${file.fd}`);
-  // The directory of all logs may be a link to another disk; those below it have been made by the runtime.
+  // The directory of all logs may be a link to another disk; only the directories below it are made by the runtime.
   const own = (of: string): string => of.split('/').slice(-3).join('/');
   if (own(real) !== own(path)) return ELSEWHERE;
   return stats.nlink > 1 ? 'it has more than one hard link' : undefined;
 }
 
 /**
- * Where the last lines of a file begin. Records that are parts of one line count once.
+ * The offset at which the last lines of a file begin. Records that are parts of the same line count as one.
  *
- * @param sizeBytes what is after that is not examined.
+ * @param sizeBytes the part of the file to examine.
  */
 export async function tailStart(
   file: FileHandle,
@@ -68,14 +68,14 @@ export async function tailStart(
 ): Promise<number> {
   const block = Buffer.allocUnsafe(BLOCK_BYTES);
   let counted = 0;
-  /** After the newline of the record that is being examined. */
+  /** Offset after the newline of the examined record. */
   let recordEnd: number | undefined;
-  /** @returns where the tail begins, when that is now known. */
+  /** @returns the offset at which the tail begins; undefined if it is not known yet. */
   const look = async (start: number, known: Buffer): Promise<number | undefined> => {
     if (recordEnd === undefined) return undefined;
     const isWhole = endsLine(known.length < MAX_HEADER_BYTES ? await headerAt(file, start) : known);
     if (isWhole && counted === lines) return recordEnd;
-    // A line that is not at its end yet is one as well.
+    // The last line counts even if it is incomplete.
     if (isWhole || counted === 0) counted++;
     return undefined;
   };
@@ -101,31 +101,31 @@ async function headerAt(file: FileHandle, start: number): Promise<Buffer> {
   return bytes.subarray(0, bytesRead);
 }
 
-/** Whether the record with this beginning ends a line; malformed records do, too. */
+/** Whether the record with this beginning ends a line. Malformed records also do. */
 function endsLine(bytes: Buffer): boolean {
   const length = headerLength(bytes) ?? 0;
   return parseHeader(bytes.toString('latin1', 0, length))?.isPartial !== true;
 }
 
-/** The file that follows one that was read to its end. */
+/** The file to read after another was read to its end. */
 type Successor =
-  /** There is no such file yet. */
+  /** It does not exist yet. */
   | undefined
-  /** The file itself, from its beginning: it was emptied. */
+  /** The same file from its beginning: it was truncated. */
   | 'emptied'
-  /** Another one; `isGap` when there may have been others between them, which are gone. */
+  /** Another file. `isGap`: whether files between the two may have been deleted. */
   | { readonly path: string; readonly isGap: boolean };
 
 /**
- * Rotation is: the file gets another name, which begins with its own and a dot, and a new one is made (kubelet,
- * pkg/kubelet/logs/container_log_manager.go). A slow reader may be several files behind.
+ * Finds the next file after a rotation: the old file is renamed to its name plus a dot and a suffix, and a new one is created
+ * (kubelet, pkg/kubelet/logs/container_log_manager.go). A slow reader may be several files behind.
  *
- * @param readBytes how much of it was read.
+ * @param readBytes how much of the old file was read.
  */
 export async function successorOf(file: FileHandle, path: string, readBytes: number): Promise<Successor> {
   const own = await file.stat();
   const current = await stat(path).catch(() => undefined);
-  // Between the renaming and the making.
+  // The old file is already renamed, but the new one does not exist yet.
   if (current === undefined) return undefined;
   if (current.ino === own.ino && current.dev === own.dev) {
     return own.size < readBytes ? 'emptied' : undefined;
@@ -140,7 +140,7 @@ export async function successorOf(file: FileHandle, path: string, readBytes: num
     const stats = await lstat(join(directory, name)).catch(() => undefined);
     if (stats?.ino === own.ino && stats.dev === own.dev) later = names.slice(at + 1);
   }
-  // The oldest are compressed and removed first, so a file that is still uncompressed is newer than one that is gone.
+  // The oldest files are compressed and deleted first, so an uncompressed file is newer than any deleted one.
   const plain = (later ?? names).filter((name) => !name.endsWith('.gz'));
   const isGap = later === undefined ? names.length > 0 : plain.length < later.length;
   return { path: plain[0] === undefined ? path : join(directory, plain[0]), isGap };

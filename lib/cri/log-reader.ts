@@ -13,7 +13,7 @@ export interface LogReadOptions extends LogTextOptions {
   readonly follow?: boolean | undefined;
   /** Number of lines from the end of the log to return. */
   readonly tailLines?: number | undefined;
-  /** Ends after this many bytes, even in the middle of a line. */
+  /** Limit of bytes to return, which may split a line. */
   readonly limitBytes?: number | undefined;
 }
 
@@ -23,7 +23,7 @@ interface LogSource {
    * Whether nothing more will be written. Called at most once a second, after everything available was read.
    */
   hasEnded(signal: AbortSignal): Promise<boolean>;
-  /** Reports that something is missing, which a reader of the text cannot see. */
+  /** Called with a description of missing text, which the text itself does not show. */
   onLoss(what: string): void;
 }
 
@@ -34,15 +34,15 @@ const READ_BYTES = 64 * 1024;
  */
 const ROTATION_MS = 100;
 const ASK_MS = 1_000;
-/** How long a line that does not end may hold up the other stream. */
+/** How long a line without an end may delay the other stream. */
 const SETTLE_MS = 1_000;
 const nothing = Buffer.alloc(0);
 
 /**
- * Opens the log of a container. Nothing is read before it is asked for, and one portion at a time. Ending the iteration
- * closes the file; so does the signal, which is not an error.
+ * Opens the log of a container, which is then read on demand, one portion at a time. Ending the iteration closes the file; so
+ * does aborting the signal, which is not an error.
  *
- * @throws {RampartError} as `openLogFile`; reading may throw it too if a file that comes next cannot be opened.
+ * @throws {RampartError} as `openLogFile`; reading also throws it if the next file cannot be opened.
  */
 export async function openLog(
   source: LogSource,
@@ -50,7 +50,7 @@ export async function openLog(
   signal: AbortSignal,
 ): Promise<AsyncGenerator<Uint8Array, void, void>> {
   const log = read(source, options, signal);
-  // Runs to its first `yield`: the file is open then, and the generator closes it.
+  // Runs the generator to its first `yield`: then the file is open, and the generator will close it.
   await log.next();
   return log;
 }
@@ -85,7 +85,7 @@ async function* texts(
   const decoder = new LogDecoder(textOptions);
   const sizeBytes = await file.sizeBytes();
   if (tailLines !== undefined) await file.startAtTail(sizeBytes, tailLines, signal);
-  // Later writes are excluded: a container that writes without a pause would never reach an end.
+  // Without `follow`, later writes are excluded: otherwise, a container that writes constantly would never let it end.
   const endBytes = follow ? Number.POSITIVE_INFINITY : sizeBytes;
   const buffer = Buffer.allocUnsafe(READ_BYTES);
   using changes = follow ? new FileChanges(dirname(source.path)) : undefined;
@@ -110,7 +110,7 @@ async function* texts(
       if (performance.now() - askedMs >= ASK_MS) {
         askedMs = performance.now();
         hasEnded = await source.hasEnded(signal);
-        // The container's last output is read before the end.
+        // Reads the container's last output before it ends.
         if (hasEnded) continue;
       }
       await changes.next(ASK_MS, signal);
@@ -130,7 +130,7 @@ class FollowedFile {
   readonly #source: LogSource;
   #file: FileHandle;
   #positionBytes = 0;
-  /** The next file, once it has been seen. */
+  /** The next file, once it was found. */
   #next: { readonly path: string; readonly isGap: boolean } | undefined;
 
   constructor(source: LogSource, file: FileHandle) {
@@ -154,7 +154,7 @@ class FollowedFile {
     return buffer.subarray(0, bytesRead);
   }
 
-  /** At the end of the file: moves on to the next one. @returns whether there is something to read. */
+  /** Call at the end of the file: moves to the next one, if there is one. @returns whether to read again. */
   async toNext(decoder: LogDecoder): Promise<boolean> {
     const next = await successorOf(this.#file, this.#source.path, this.#positionBytes);
     if (next === undefined) return false;
@@ -164,7 +164,7 @@ class FollowedFile {
       return true;
     }
     if (this.#next?.path !== next.path) {
-      // The runtime makes the new file before it leaves the old one: records that it wrote to the old one meanwhile come first.
+      // The runtime creates the new file before it stops writing to the old one: the rest of the old one is read first.
       this.#next = next;
       await delay(ROTATION_MS);
       return true;

@@ -16,7 +16,7 @@ export class NodeContainerIndex<V> implements Disposable {
   /** @param valueOf - See {@link ContainerIndex}. */
   constructor(source: ContainerSource, valueOf: (place: ProcessPlace) => V) {
     this.#source = source;
-    // A sandbox may close the first process even to root; then this process's own mount namespace counts as the host's.
+    // Some sandboxes hide /proc/1/ns even from root; then the mount namespace of this process counts as the host's.
     this.#hostMountNamespace = mountNamespace('/proc/1') ?? mountNamespace('/proc/self') ?? 0;
     this.index = new ContainerIndex(this.#hostMountNamespace, valueOf);
     this.#subscription = source.subscribe((id) => this.#follow(id));
@@ -32,13 +32,13 @@ export class NodeContainerIndex<V> implements Disposable {
     if (reported === undefined) return this.index.delete(id);
     const container = this.#source.get(id);
     const place = container && placeOf(container);
-    // In the host's mount namespace, only its cgroup distinguishes it from the host.
+    // A container in the host's mount namespace can be distinguished from the host only by its cgroup.
     const isHosts = place?.mountNamespace === this.#hostMountNamespace;
     this.index.set(reported, isHosts ? undefined : place);
   }
 }
 
-/** Undefined for a directory, and for a process that is gone. */
+/** Undefined if `root` is not in /proc, or the process is gone. */
 function placeOf({ root }: SourceContainer): KernelPlace | undefined {
   const [, processPath, procPath, pid] = /^((.*)\/(\d+))\/root\/?$/.exec(root) ?? [];
   if (processPath === undefined) return undefined;
@@ -48,7 +48,7 @@ function placeOf({ root }: SourceContainer): KernelPlace | undefined {
   return { mountNamespace: namespace, startedMs };
 }
 
-/** On the clock of `performance.now()`; undefined if /proc has another machine's uptime, as with lxcfs. */
+/** When a process started, on the clock of `performance.now()`; undefined if /proc shows another uptime, as with lxcfs. */
 function startOf(pid: number, procPath: string | undefined): number | undefined {
   const process = processIdentity(pid, procPath);
   if (process === undefined) return undefined;

@@ -3,11 +3,11 @@ import type { Container, Pod } from './records.ts';
 
 export interface NodeContainer extends Container {
   readonly pod: Pod;
-  /** Its first process; none while it does not run, and when the process could not be found out. */
+  /** Its first process; undefined if it is not running, or the process could not be determined. */
   readonly process: ProcessIdentity | undefined;
   /**
-   * `/proc/PID/root`. A pid may be used again at any time: open what you need below it, then ask
-   * `isSameProcess(container.process)`, and only then believe it.
+   * `/proc/PID/root`. A PID may be reused at any time: open what you need below it, then check
+   * `isSameProcess(container.process)` before you trust what you opened.
    */
   readonly root: string | undefined;
 }
@@ -37,7 +37,7 @@ export function nodeContainer(
   return { ...container, pod, process, root };
 }
 
-/** Whether both say the same. All but these is fixed when a container or a sandbox is made. */
+/** Compares the fields that can change; all others are fixed when a container or a sandbox is created. */
 export function isUnchanged(a: NodeContainer, b: NodeContainer): boolean {
   return (
     a.state === b.state &&

@@ -1,4 +1,4 @@
-/** The machine's container runtime for all of a process: looked for until one answers, also after it went away. */
+/** The machine's container runtime, shared by the whole process. It is searched for until it answers, and may come and go. */
 import { type Cri, openCri } from './cri.ts';
 import type { NodeContainer } from './node-container.ts';
 import { type ContainerWatch, watchContainers } from './watch.ts';
@@ -12,15 +12,15 @@ import { criSource } from './cri-source.ts';
 import { messageOf } from '../errors/errors.ts';
 
 interface NodeRuntimeOptions {
-  /** Default: the usual places. */
+  /** Default: the first of `usualSockets` that exists. */
   readonly socketPath: string | undefined;
   readonly logger: Logger;
-  /** Whether the machine may do without one, unlike the node of a cluster. Default: false. */
+  /** Whether the machine may have no runtime, unlike the node of a cluster. Default: false. */
   readonly isOptional?: boolean;
 }
 
 /**
- * How a responding runtime is distinguished from one that has gone: it is queried every 30 s at the latest.
+ * A runtime whose last answer is older counts as gone: it is queried at least every 30 s.
  */
 const STALE_MS = 45_000;
 const CHECK_MS = 5_000;
@@ -31,13 +31,13 @@ type RuntimeState =
   | {
       readonly containers: Iterable<NodeContainer>;
       readonly cri: Cri;
-      /** `containerd`, before `://` in ids. */
+      /** `containerd`, the part before `://` in container IDs. */
       readonly name: string;
       readonly version: string;
     }
   | { readonly unavailable: string };
 
-/** Runs from `run` on; ends with its signal. */
+/** Does nothing before `run` is called; ends with the signal of `run`. */
 export class NodeRuntime implements ContainerSource {
   readonly #options: NodeRuntimeOptions;
   readonly #listeners = new Listeners<[id: string]>();
@@ -74,7 +74,7 @@ export class NodeRuntime implements ContainerSource {
     return this.#listeners.add(listener);
   }
 
-  /** All containers in any state, or why they are not known. */
+  /** All containers in any state, or why they are unknown. */
   get state(): RuntimeState {
     const [cri, watch] = [this.#cri, this.#watch];
     if (this.#unavailable !== undefined || cri === undefined || watch === undefined) {
@@ -83,13 +83,13 @@ export class NodeRuntime implements ContainerSource {
     return { containers: watch.containers.values(), cri, ...this.#runtime };
   }
 
-  /** Why nothing is known of containers, if so. */
+  /** Why the containers are unknown; undefined if they are known. */
   get problem(): string | undefined {
     const { state } = this;
     return 'unavailable' in state ? state.unavailable : undefined;
   }
 
-  /** A runtime that has answered this process is never called absent: it may be restarting. */
+  /** See {@link ContainerSource.absence}. A runtime that has ever answered this process is never absent: it may be restarting. */
   get absence(): string | undefined {
     if (this.#options.isOptional !== true || this.#hasAnswered || this.#unavailable === notQueried)
       return undefined;
@@ -144,7 +144,7 @@ export class NodeRuntime implements ContainerSource {
     [this.#cri, this.#watch, this.#unavailable] = [cri, watch, undefined];
     this.#source = criSource(watch, this.#runtime.name, signal);
     this.#source.subscribe((id) => this.#listeners.notify(id));
-    // Changes of containers that do not run count too, though the source does not have these.
+    // Not from the source, which has only running containers: changes of others count too.
     watch.onChange(() => this.#stateListeners.notify());
     this.#synced.resolve();
     this.#stateListeners.notify();

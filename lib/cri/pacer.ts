@@ -6,46 +6,46 @@ import { Backoff } from '../time/backoff.ts';
 
 interface PacerOptions {
   readonly signal: AbortSignal;
-  /** Queries the runtime. Resolves to whether that went well; never rejects. */
+  /** Queries the runtime. Resolves to whether that succeeded; never rejects. */
   readonly look: () => Promise<boolean>;
-  /** How long to wait when nothing asks for a look. */
+  /** How long to wait if no query is requested. */
   readonly idleMs: () => number;
 }
 
 /**
- * After an event: at once, and again, because containerd's list shows some things a moment after their event, and so
- * that the last of many events is followed by a look that comes clearly after it.
+ * When to query after an event: at once, and again later, because containerd's list shows some things a moment after their
+ * event, and because the last of many events has to be followed by a query that comes clearly after it.
  */
 const SETTLE_MS: readonly number[] = [0, 150, 1_000];
-/** The least time between two looks, however many events there are. */
+/** Minimum time between two queries, however many events there are. */
 const APART_MS = 100;
 const FAILED_PAUSE = { baseMs: 100, maxMs: 2_000 };
 
 interface Waiter {
-  /** Number of the first look that counts. */
+  /** Number of the first query whose success ends the wait. */
   readonly from: number;
   readonly resolve: () => void;
 }
 
-/** Runs `look` one at a time. */
+/** Calls `look`, one call at a time. */
 export class Pacer {
   readonly #options: PacerOptions;
-  /** When looks are wanted, on the clock of `performance.now()`, in order. */
+  /** The times of requested queries, on the clock of `performance.now()`, in order. */
   #wanted: number[] = [];
   readonly #waiters = new Set<Waiter>();
   #started = 0;
   readonly #backoff = new Backoff(FAILED_PAUSE);
-  /** The pause after a look that failed; undefined after one that went well. */
+  /** The pause after a failed query; undefined after a successful one. */
   #pauseMs: number | undefined;
   #endedAtMs = -Infinity;
-  /** Ends the present wait, so that it is planned again. */
+  /** Ends the current wait, so that the next query is planned again. */
   #wake: () => void = () => undefined;
 
   constructor(options: PacerOptions) {
     this.#options = options;
   }
 
-  /** Call it after an event: plans the looks of SETTLE_MS. */
+  /** Call after an event: plans queries at the times in SETTLE_MS. */
   settle(): void {
     const nowMs = performance.now();
     this.#wanted = [...new Set([...this.#wanted.slice(0, 1), ...SETTLE_MS.map((ms) => nowMs + ms)])].sort(
@@ -54,12 +54,12 @@ export class Pacer {
     this.#wake();
   }
 
-  /** Call it when `idleMs` may be shorter than before. */
+  /** Call when `idleMs` may have become shorter. */
   replan(): void {
     this.#wake();
   }
 
-  /** Asks for a look. Resolves when one that began after this call has gone well. */
+  /** Requests a query. Resolves when one that began after this call has succeeded. */
   async lookNow(signal?: AbortSignal): Promise<void> {
     const looked = this.#wait(this.#started + 1, signal);
     this.#wanted.unshift(performance.now());
@@ -67,19 +67,19 @@ export class Pacer {
     await looked;
   }
 
-  /** Resolves when the next look has gone well; one that is under way counts. */
+  /** Resolves when a query has succeeded, which may be the one in progress. */
   async looked(signal?: AbortSignal): Promise<void> {
     await this.#wait(0, signal);
   }
 
-  /** Looks until the signal aborts. */
+  /** Queries the runtime until the signal aborts. */
   async run(): Promise<void> {
     const { signal, look } = this.#options;
     while (!signal.aborted) {
       this.#started += 1;
       const number = this.#started;
       const beganAtMs = performance.now();
-      // Requests made before this look are served by it.
+      // This query satisfies all requests up to now.
       this.#wanted = this.#wanted.filter((atMs) => atMs > beganAtMs);
       const isDone = await look();
       this.#endedAtMs = performance.now();

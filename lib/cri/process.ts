@@ -1,10 +1,10 @@
 /** The identity of a process: PIDs are reused, so a PID alone does not identify a process. */
 import { readFileSync } from 'node:fs';
 
-/** Unit of process times in /proc: USER_HZ, the same on every machine that Node runs on. In ms. */
+/** Length in ms of a clock tick, the unit of process times in /proc (USER_HZ): the same on all machines that Node.js supports. */
 export const tickMs = 10;
 
-/** A process for as long as the machine runs. */
+/** Identifies a process until the next boot. */
 export interface ProcessIdentity {
   readonly pid: number;
   /** When it was started, in clock ticks since boot: field 22 of /proc/PID/stat, proc_pid_stat(5). */
@@ -12,8 +12,7 @@ export interface ProcessIdentity {
 }
 
 /**
- * The process that has this pid now; undefined for a missing process or a zombie, which has no root
- * directory.
+ * The process that now has this PID; undefined for a missing process, and for a zombie, which has no root directory.
  */
 export function processIdentity(pid: number, procPath = '/proc'): ProcessIdentity | undefined {
   const [state, ...fields] = statFields(pid, procPath);
@@ -29,24 +28,24 @@ export function processCpuMs(pid: number): number | undefined {
   return Number.isSafeInteger(ticks) ? ticks * tickMs : undefined;
 }
 
-/** The fields from the third one on, which is the state; empty if the process does not exist. */
+/** The fields of /proc/PID/stat from the third one, the state, on; empty if the process does not exist. */
 function statFields(pid: number, procPath: string): readonly string[] {
   const stat = readProcFile(`${procPath}/${pid}/stat`);
-  // The second field is the name in parentheses, which may itself have spaces and parentheses.
+  // The second field is the name in parentheses, which may itself contain spaces and parentheses.
   return stat === undefined ? [] : stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
-/** Whether it still runs. Ask after opening something below /proc/PID, which then was of this process. */
+/** Whether the process still exists. If so, a file that was opened before below /proc/PID belongs to this process. */
 export function isSameProcess(process: ProcessIdentity, procPath = '/proc'): boolean {
   return processIdentity(process.pid, procPath)?.startTicks === process.startTicks;
 }
 
-/** Ids of containers: 64 hexadecimal digits in containerd and CRI-O. */
+/** Container IDs have 64 hexadecimal digits in containerd and CRI-O. */
 const containerId = /[0-9a-f]{64}/;
 
 /**
- * Whether the process is in a cgroup of the container: the last part of the path is the id, or `cri-containerd-ID.scope`, or
- * `crio-ID.scope`. Undefined when its cgroups name no container at all, for example if the host's are out of sight.
+ * Whether the process is in a cgroup of the container, by its ID in the path (`ID`, `cri-containerd-ID.scope`, `crio-ID.scope`).
+ * Undefined if its cgroups contain no container ID, for example if the host's cgroups are not visible.
  */
 export function isInContainer(pid: number, id: string, procPath = '/proc'): boolean | undefined {
   const cgroups = readProcFile(`${procPath}/${pid}/cgroup`);

@@ -10,7 +10,7 @@ export interface VerbContext {
   readonly store: Store;
   readonly registry: Registry;
   readonly clock: Clock;
-  /** From 0 to below 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
   readonly admission: readonly Admission[];
   readonly minWatchMs: number;
@@ -18,11 +18,11 @@ export interface VerbContext {
   readonly podLogs: PodLogs | undefined;
 }
 
-/** The present moment as `metadata` has it. */
+/** The present time in the format of `metadata`. */
 export function nowText({ clock }: VerbContext): string {
   const now = clock.wallMs();
   const second = Math.floor(now / 1000);
-  // Thousands of objects are created in one second.
+  // Cached, because thousands of objects may be created in one second.
   if (second !== lastSecond) {
     lastSecond = second;
     lastText = apiTime(second * 1000);

@@ -22,7 +22,7 @@ import { type WriteOptions, writeOptions } from './query.ts';
 import type { ResourceAnswer, ResourceRequest } from './request.ts';
 import { sentBody, type SentObject } from './sent-object.ts';
 
-/** How often another name is generated (apiserver `maxNameGenerationCreateAttempts`). */
+/** How many generated names are tried (apiserver `maxNameGenerationCreateAttempts`). */
 const maxNameAttempts = 8;
 
 export async function create(context: VerbContext, request: ResourceRequest): Promise<ResourceAnswer> {
@@ -35,7 +35,7 @@ export async function create(context: VerbContext, request: ResourceRequest): Pr
  * Stores a new object.
  *
  * @param sent its object is changed.
- * @param isTracked whether its metadata says already who owns what, as that of an apply.
+ * @param isTracked whether its metadata already records who owns which fields, as after an apply.
  * @throws {ApiError}
  */
 export async function createObject(

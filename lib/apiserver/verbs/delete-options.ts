@@ -39,7 +39,7 @@ export function deleteOptions({ body, query, resource }: ResourceRequest): Delet
   return {
     ...raw,
     dryRun: dryRun.length > 0,
-    // A negative one counts as one second (apiserver `pkg/registry/rest/delete.go`).
+    // A negative grace period counts as one second (apiserver `pkg/registry/rest/delete.go`).
     gracePeriodSeconds: gracePeriodSeconds === undefined || gracePeriodSeconds >= 0 ? gracePeriodSeconds : 1,
   };
 }

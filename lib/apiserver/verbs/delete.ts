@@ -1,5 +1,5 @@
 /**
- * DELETE of one object: at once, or marked as being deleted while it has finalizers or time to end
+ * DELETE of one object: removes it at once, or marks it as being deleted while it has finalizers or a grace period
  * (apiserver `pkg/registry/rest/delete.go`, `pkg/registry/generic/registry/store.go`).
  */
 import { apiTime } from '../../kube/object/api-time.ts';
@@ -23,7 +23,7 @@ import { selectionOf } from './selection.ts';
 const maxRounds = 50;
 
 type Deletion =
-  /** Whether the object is gone or will end later, and its last state. */
+  /** Whether the object was removed or is only marked as being deleted, and its last state. */
   { readonly isGone: boolean; readonly item: Item };
 
 export async function deleteOne(context: VerbContext, request: ResourceRequest): Promise<ResourceAnswer> {
@@ -118,7 +118,7 @@ function checkPreconditions(
   }
 }
 
-/** The object as one that is being deleted; `pending` if it is that already, `undefined` if it can go. */
+/** The object, marked as being deleted; `pending` if it already is, `undefined` if it can be removed. */
 function markedObject(
   context: VerbContext,
   resource: Resource,
@@ -149,7 +149,7 @@ function markedObject(
 
 type Ending = Pick<Metadata, 'deletionGracePeriodSeconds' | 'deletionTimestamp'>;
 
-/** The time that an object is given to end; `undefined` for none, `pending` if it runs and is not to be shorter. */
+/** The grace period of an object; `undefined` if it has none, `pending` if one is running and is not shortened. */
 function ending(
   { strategy }: Resource,
   { object, metadata }: CurrentObject,
@@ -168,7 +168,7 @@ function ending(
   return asked === 0 ? undefined : endingIn(started, asked);
 }
 
-/** The last moment that a `Date` can hold is far beyond any that is meant. */
+/** The last second of the year 9999, the latest deletion time: RFC 3339 has years of four digits. */
 const lastMs = 253_402_300_799_000;
 
 function endingIn(fromMs: number, seconds: number): Ending {
@@ -182,12 +182,12 @@ function endedNow({ deletionTimestamp }: Metadata, now: number, hasOwn: boolean)
   const isDue = deletionTimestamp !== undefined && Date.parse(deletionTimestamp) <= now;
   return {
     deletionTimestamp: isDue ? deletionTimestamp : apiTime(now),
-    // Namespaces have none.
+    // Namespaces do not have this field.
     ...(hasOwn ? {} : { deletionGracePeriodSeconds: 0 }),
   };
 }
 
-/** The finalizers with that of the garbage collector which the way of deletion asks for. */
+/** The finalizers, with the garbage collector's finalizer for the requested propagation policy. */
 function finalizersOf({ finalizers = [] }: Metadata, options: DeleteOptions): readonly string[] {
   const collector = collectorOf(finalizers, options);
   const others = finalizers.filter((name) => name !== orphanFinalizer && name !== foregroundFinalizer);
@@ -203,7 +203,7 @@ function collectorOf(finalizers: readonly string[], options: DeleteOptions): str
   return finalizers.find((name) => name === orphanFinalizer || name === foregroundFinalizer);
 }
 
-/** Deletions under way at once: enough to fill the commits of the store. */
+/** Number of concurrent deletions: enough to fill the commits of the store. */
 const atOnce = 64;
 
 export async function deleteCollection(

@@ -1,4 +1,4 @@
-/** Failures below the verbs, in the form that clients receive. */
+/** Errors from below the verbs, in the form that clients receive. */
 import { errorCodes, messageOf, RampartError } from '../../errors/errors.ts';
 import { SelectorError } from '../../kube/selectors/selectors.ts';
 import { Refusal } from '../../json/refusal.ts';
@@ -46,7 +46,7 @@ function rampartAnswer(error: RampartError): ApiError {
   return apiErrors.internal(error.message, error);
 }
 
-/** "cannot continue the list: the token is malformed. Give ..." without its frame. */
+/** The reason alone: "the token is malformed" from "cannot continue the list: the token is malformed. Give ...". */
 function reasonOf(error: MalformedTokenError): string {
   const { message, next } = error;
   const reason = message.slice(message.indexOf(': ') + 2);

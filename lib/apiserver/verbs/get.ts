@@ -22,14 +22,14 @@ export function get({ store }: VerbContext, request: ResourceRequest): ResourceA
 }
 
 /**
- * Every read sees the newest state, so that a version that was reached is always new enough.
+ * Checks that a requested minimum version has been reached. That suffices, as every read sees the newest state.
  *
- * @returns the version that was asked for, 0 for none.
+ * @returns the requested version, 0 if no version was requested.
  * @throws {ApiError} 400, 504
  */
 export function checkMinimum(store: VerbContext['store'], text: string): bigint {
   const version = askedVersion(text);
-  // A read may see a commit before all watches do.
+  // The version may be from a read, which can see a commit before it is published to watches.
   if (version > store.version) {
     const { version: current } = store.list('', { limit: 1 });
     if (version > current) throw tooLargeVersion(version, current);

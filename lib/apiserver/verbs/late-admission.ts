@@ -1,20 +1,19 @@
-/** Admission checks that come and go while the server runs: those of parts that start later. */
+/** Admission checks of parts that start after the server, and may stop before it. */
 import { type Clock, systemClock } from '../../time/clock.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import type { JsonObject } from '../../json/json.ts';
 import { type Admission, type AdmissionRequest, admitAll, askAll, type Changed } from './admission.ts';
 
 interface LateAdmissionOptions {
-  /** Writes that never wait: what the part itself needs to start, above all. */
+  /** Whether a write need not wait, above all because a part needs it to start. */
   readonly passes: (request: AdmissionRequest) => boolean;
-  /** How long a write waits for an admission that is awaited, before it is refused with 503. Default: 20 s. */
+  /** How long a write waits for the expected admissions before it is refused with 503. Default: 20 s. */
   readonly waitMs?: number;
   readonly clock?: Clock;
 }
 
 /**
- * Keeps writes waiting from a start until the admissions that may object are ready, so that nothing slips
- * through.
+ * Makes writes wait after a start until all expected admissions are ready, so that no write escapes their checks.
  *
  * @example
  * const late = new LateAdmission({ passes: ({ namespace }) => namespace === 'rampart' });
@@ -34,22 +33,22 @@ export class LateAdmission implements Admission {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** From now on writes wait for {@link use} or {@link giveUp} of this name. */
+  /** From now on, writes wait for {@link use} or {@link giveUp} with this name. */
   expect(name: string): void {
     if (!this.#admissions.has(name) && !this.#awaited.has(name)) {
       this.#awaited.set(name, Promise.withResolvers());
     }
   }
 
-  /** The admission will not come: writes stop waiting for it. */
+  /** Call if the admission will not come: writes stop waiting for it. */
   giveUp(name: string): void {
     this.#awaited.get(name)?.resolve();
     this.#awaited.delete(name);
   }
 
   /**
-   * Calls it for each write, until the result is disposed. Then writes wait for it again: that is meant for
-   * the end of the server.
+   * Calls the admission for each write, until the result is disposed. From then on, writes wait for it again: dispose it
+   * only when the server ends.
    */
   use(name: string, admission: Admission): Disposable {
     this.#admissions.set(name, admission);

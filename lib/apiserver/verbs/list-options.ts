@@ -1,5 +1,5 @@
 /**
- * `ListOptions` of meta/v1, for lists, watches and deletions of collections. Which combinations are refused, and how:
+ * `ListOptions` of meta/v1, for lists, watches and deletions of collections. Combinations are refused as in
  * k8s.io/apimachinery `pkg/apis/meta/internalversion/validation` and `defaults.go`.
  */
 import { type Cause, fieldError } from '../schema/field-error.ts';
@@ -82,7 +82,7 @@ export function watchOptions({ query }: ResourceRequest): WatchOptions {
   return {
     resourceVersion,
     allowBookmarks: booleanOf(query, 'allowWatchBookmarks') === true,
-    // From no version, it has always been so.
+    // Watches without a version have always begun with the existing objects.
     sendInitialEvents: sent ?? (resourceVersion === '' || resourceVersion === '0'),
     timeoutSeconds: integerOf(query, 'timeoutSeconds'),
   };

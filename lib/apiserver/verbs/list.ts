@@ -1,4 +1,4 @@
-/** GET of a collection: all of it or a page, of one version. */
+/** GET of a collection: all of it or a page, at one version. */
 import { setImmediate } from 'node:timers/promises';
 
 import { apiErrors } from '../resources/api-error.ts';
@@ -20,7 +20,7 @@ export async function list(context: VerbContext, request: ResourceRequest): Prom
   if (takesTexts && isWhole && resource.codec === undefined) {
     const { namespace } = selection;
     const version = exactVersion(context, options);
-    // Items of Go's lists do not have their kind.
+    // In Go's lists of built-in kinds, the items have no `kind` and `apiVersion`.
     const head = resource.isCustom ? '' : textHead(resource.storedApiVersion, resource.kind);
     const { parts, version: at } = context.store.listTexts(resource.storeName, { namespace, version, head });
     return { kind: 'texts', list: { resource, version: at, parts } };
@@ -48,7 +48,7 @@ export async function listItems(
   try {
     return await selected(request, selection, limit, store.listPortions(storeName, range));
   } catch (error) {
-    // The version has become too old between the portions that only we have made: no client can be blamed for it.
+    // The version was compacted between portions, which the client did not request: reads the whole list at once instead.
     if (!(error instanceof ExpiredError) || first.continue !== undefined || version !== undefined)
       throw error;
     const atOnce = store.list(storeName, range);
@@ -61,7 +61,7 @@ interface Start {
   readonly version: bigint | undefined;
 }
 
-/** The version that the list has to be of; `undefined` for the newest. */
+/** The version at which to read; `undefined` for the newest. */
 function exactVersion({ store }: VerbContext, options: ListOptions): bigint | undefined {
   const { resourceVersion, resourceVersionMatch, limit } = options;
   if (options.continue !== '') {
@@ -72,7 +72,7 @@ function exactVersion({ store }: VerbContext, options: ListOptions): bigint | un
   }
   const version = askedVersion(resourceVersion);
   if (version === 0n) return undefined;
-  // Pages of a version have always been exactly of it.
+  // For compatibility, a limit with a version but without a match means exactly this version.
   if (resourceVersionMatch === 'Exact' || (resourceVersionMatch === '' && limit > 0)) return version;
   checkMinimum(store, resourceVersion);
   return undefined;
@@ -82,13 +82,13 @@ function one({ store }: VerbContext, { resource }: ResourceRequest, selection: S
   const stored = store.get(resource.storeName, selection.namespace ?? '', selection.name ?? '');
   const item = stored === undefined ? undefined : Item.ofStored(resource, stored);
   const items = item !== undefined && selection.matches(item) ? [item] : [];
-  // The object may be of a commit that not all watches have seen.
+  // The object may be from a commit that is not published to watches yet.
   const version =
     stored !== undefined && stored.resourceVersion > store.version ? stored.resourceVersion : store.version;
   return { resource, items, version, continue: undefined, remaining: undefined };
 }
 
-/** Without selectors, no object has to be examined. */
+/** A page of a list without selectors, for which no object has to be examined. */
 function wholePage(
   { store }: VerbContext,
   { resource }: ResourceRequest,
@@ -106,7 +106,7 @@ function wholePage(
   };
 }
 
-/** At most `limit` objects, unless it is 0. Reads in portions, between which other work has its turn. */
+/** At most `limit` matching objects; 0 means no limit. Reads in portions, and lets other work run between them. */
 async function selected(
   { resource, signal }: ResourceRequest,
   selection: Selection,
@@ -117,7 +117,7 @@ async function selected(
   let last: StoredObject | undefined;
   for (const portion of portions) {
     for (const stored of portion) {
-      // The page is full, and here is what comes after it.
+      // The page is full, and there are more objects.
       if (last !== undefined) {
         return { resource, items, version, continue: continueAfter(last), remaining: undefined };
       }
@@ -127,7 +127,7 @@ async function selected(
       if (items.length === limit) last = stored;
     }
     await setImmediate();
-    // The client has given up.
+    // The client has disconnected.
     if (signal.aborted) throw apiErrors.timeout('request did not complete within the allotted timeout');
   }
   return { resource, items, version, continue: undefined, remaining: undefined };

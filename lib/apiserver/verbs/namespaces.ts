@@ -1,6 +1,6 @@
 /**
- * Objects live in namespaces: nothing is created in one that does not exist or is being deleted, and some stay for ever
- * (apiserver `pkg/admission/plugin/namespace/lifecycle`).
+ * The life cycle of namespaces: nothing is created in a namespace that does not exist or is being deleted, and some
+ * namespaces cannot be deleted (apiserver `pkg/admission/plugin/namespace/lifecycle`).
  */
 import { textAt, valueAt } from '../../json/fields.ts';
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
@@ -16,7 +16,7 @@ const immortal: ReadonlySet<string> = new Set(['default', 'kube-public', 'kube-s
 /** The caller disposes it. */
 export class NamespaceLifecycle implements Admission, Disposable {
   readonly #store: Store;
-  /** Existing ones that are not being deleted. Others are looked up. */
+  /** Cache of existing namespaces that are not being deleted. Others are looked up. */
   readonly #active = new Set<string>();
   readonly #ended = new AbortController();
   #following = false;
@@ -48,7 +48,7 @@ export class NamespaceLifecycle implements Admission, Disposable {
     this.#active.clear();
   }
 
-  /** Forgets namespaces as they change. The cache is right only while this runs. */
+  /** Drops namespaces from the cache when they change. The cache is valid only while this runs. */
   #follow(): void {
     if (this.#following || this.#ended.signal.aborted) return;
     const { version: fromVersion } = this.#store;
@@ -58,7 +58,7 @@ export class NamespaceLifecycle implements Admission, Disposable {
       try {
         for await (const changes of watch) for (const { object } of changes) this.#active.delete(object.name);
       } catch {
-        // The store is closed, or the history was lost: each namespace is looked up, and the next one follows again.
+        // The store is closed, or the history was compacted: the next lookup starts to follow again.
       } finally {
         this.#following = false;
         this.#active.clear();

@@ -1,6 +1,6 @@
 /**
- * The common part of PUT and PATCH: reads the object, changes it, validates and stores the result, and starts
- * again if another write came first.
+ * The common part of PUT and PATCH: reads the object, changes it, validates and stores the result, and starts again if
+ * another write came in between.
  */
 import { apiErrors } from '../resources/api-error.ts';
 import { Item, storedText } from '../resources/item.ts';
@@ -26,18 +26,18 @@ import { versionCause, versionOf, type WriteOptions } from './query.ts';
 import type { ResourceRequest } from './request.ts';
 import type { SentObject } from './sent-object.ts';
 
-/** Each round lost to another write is repeated; after this many, the client gets a conflict. */
+/** After this many rounds that were lost to other writes, the client gets a conflict. */
 const maxRounds = 50;
 
 interface ObjectChange {
   /**
-   * Computes the new object; `undefined` to leave it unchanged. Called once a round; the result may share
-   * parts with the current object.
+   * Computes the new object; `undefined` to leave it unchanged. Called once per round; the result may share parts with
+   * the current object.
    */
   readonly change: (current: CurrentObject) => SentObject | undefined;
-  /** Called if the object does not exist. */
+  /** Called if the object does not exist; `undefined` if that is an error. */
   readonly create: (() => Promise<Item>) | undefined;
-  /** Whether what `change` gives says already who owns what. */
+  /** Whether the result of `change` already records who owns which fields. */
   readonly isTracked: boolean;
 }
 
@@ -132,7 +132,7 @@ function merged(
   { object: old, metadata }: CurrentObject,
   sent: SentObject,
 ): JsonObject {
-  // A new object, because `sent` may be the current one if a patch does nothing.
+  // Makes a new object, because `sent` may be the current one if a patch changes nothing.
   const object = { ...sent.object, metadata: mergedMetadata(request, metadata, sent.metadata) };
   for (const field of factsOf(request.resource).resetFields) {
     const value = fieldOf(old, field);
@@ -157,7 +157,7 @@ function mergedMetadata(request: ResourceRequest, old: Metadata, meta: Metadata)
   });
 }
 
-/** The object with what its subresource may write. */
+/** The object with the sent fields that the subresource may write. */
 function written(
   request: ResourceRequest,
   { object: old, metadata }: CurrentObject,
@@ -178,7 +178,7 @@ function written(
     subresource.fillMetadata?.(whole);
     return whole;
   }
-  // In the metadata, that is the ownership.
+  // In the metadata, it may write only the ownership of fields.
   const { managedFields } = subresource.model === undefined ? sent.metadata : metadata;
   return { ...object, metadata: managedFields === undefined ? kept : { ...kept, managedFields } };
 }
@@ -255,7 +255,7 @@ function withVersion(object: JsonObject, { stored }: CurrentObject): Metadata {
   return { ...(object['metadata'] as Metadata), resourceVersion: String(stored.resourceVersion) };
 }
 
-/** The client's view of an unchanged object. */
+/** The answer for an unchanged object. */
 function shown(request: ResourceRequest, { stored, object }: CurrentObject): Item {
   const { resource, subresource } = request;
   if (subresource?.model !== undefined) return Item.ofObject(resource, subresource.read(object));

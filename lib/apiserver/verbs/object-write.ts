@@ -1,4 +1,4 @@
-/** The common steps of every write, whichever verb requested it. */
+/** Steps that are common to all writes. */
 import { trackUpdate } from '../apply/field-manager.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import { type metadataCauses, withoutRepeatedOwners } from '../resources/metadata.ts';
@@ -32,7 +32,7 @@ export function opened(resource: Resource, stored: StoredObject): CurrentObject 
   return { stored, object, metadata: storedMetadata(object) };
 }
 
-/** Each call gives another object. */
+/** Returns a new object on each call. */
 export function decoded(resource: Resource, stored: StoredObject): JsonObject {
   const object = parseJson(stored.text);
   if (!isObject(object)) throw new TypeError('stored JSON that is no object');
@@ -42,8 +42,8 @@ export function decoded(resource: Resource, stored: StoredObject): JsonObject {
 }
 
 /**
- * The object to make another one of. It may be the current one, as nothing of it is changed but what both have in
- * common (defaults, unknown fields); only a strategy that prepares objects has to be kept from changing both.
+ * The object from which a patch makes the new one. Usually it is the current object itself: defaulting and pruning do not
+ * change the parts that both share. Only for a strategy that prepares objects in place is it a copy.
  */
 export function baseObject({ resource, subresource }: ResourceRequest, current: CurrentObject): JsonObject {
   const isPrepared = subresource === undefined && resource.strategy.prepareForUpdate !== undefined;
@@ -105,7 +105,7 @@ export function refuseInvalid(resource: Resource, name: string, causes: readonly
   if (causes.length > 0) throw apiErrors.invalid(resource, name, eachRequiredOnce(causes));
 }
 
-/** The owners, each once; with a warning if that changes something. */
+/** The owners without duplicates. Adds a warning if there were some. */
 export function ownersOf({ ownerReferences }: Metadata, warnings: string[]): Metadata['ownerReferences'] {
   if (ownerReferences === undefined) return undefined;
   const { owners, uids } = withoutRepeatedOwners(ownerReferences);
@@ -128,8 +128,8 @@ export function admissionRequest(
 }
 
 /**
- * Groups whose kinds may have any finalizer, as custom ones may: those that apimachinery's `pkg/api/validation` checks, and
- * not kubernetes `pkg/apis/core/validation`.
+ * Groups whose kinds may have any finalizer, like custom kinds: they are validated by apimachinery's `pkg/api/validation`
+ * instead of kubernetes `pkg/apis/core/validation`.
  */
 const groupsOfAnyFinalizer: ReadonlySet<string> = new Set([
   'apiextensions.k8s.io',

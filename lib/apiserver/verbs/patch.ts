@@ -1,4 +1,4 @@
-/** PATCH: a JSON patch, a merge patch or a strategic merge patch of an existing object, or an apply. */
+/** PATCH: applies a JSON patch, a merge patch or a strategic merge patch to an existing object; or server-side apply. */
 import { applyJsonPatch } from '../../json/json-patch.ts';
 import { applyMergePatch } from '../patch/merge-patch.ts';
 import type { PatchType } from '../patch/merge-keys.ts';
@@ -67,7 +67,7 @@ function patched(
   how: Patcher,
 ): SentObject {
   const { resource, subresource, body, warnings, patchType } = request;
-  // The result shares parts with both.
+  // The result may share parts with this object, but not with the request's body.
   const whole = baseObject(request, current);
   const original = subresource === undefined ? whole : subresource.read(whole);
   const result = how(original, cloneJson(body?.value));

@@ -1,8 +1,8 @@
 /**
- * GET of `pods/NAME/log`: the log of a container, for `kubectl logs`. The Pod says which container is meant,
- * and whether it can have a log; the log itself comes from the runner of the pods. Checks and messages, in
- * this order, are those of kubernetes `pkg/registry/core/pod/rest/log.go`, `pod/strategy.go` (LogLocation)
- * and, for the answers of a kubelet, `pkg/kubelet/kubelet_pods.go` (validateContainerLogStatus).
+ * GET of `pods/NAME/log`: the log of a container, for `kubectl logs`. The Pod determines the container, and whether it can
+ * have a log; the log itself comes from `PodLogs`. Checks and messages, in this order, are those of kubernetes
+ * `pkg/registry/core/pod/rest/log.go`, `pod/strategy.go` (LogLocation) and, for the answers of a kubelet,
+ * `pkg/kubelet/kubelet_pods.go` (validateContainerLogStatus).
  */
 import { apiTimeNs } from '../../kube/object/api-time.ts';
 import { objectAt, objectsAt, textAt, valueAt } from '../../json/fields.ts';
@@ -66,7 +66,7 @@ function optionsOf(query: URLSearchParams, name: string, nowMs: number): PodLogO
   } else if (sinceSeconds !== undefined && sinceSeconds < 1) {
     causes.push(fieldError.invalid('sinceSeconds', sinceSeconds, 'must be greater than 0'));
   }
-  // Behind a feature gate that is off (PodLogsQuerySplitStreams).
+  // Refused, as in Kubernetes if the feature gate PodLogsQuerySplitStreams is off.
   if (query.has('stream')) causes.push(fieldError.forbidden('stream', 'may not be specified'));
   if (causes.length > 0) throw apiErrors.invalid({ group: '', kind: 'PodLogOptions' }, name, causes);
   const sinceMs = sinceSeconds === undefined ? undefined : nowMs - sinceSeconds * 1000;
@@ -79,7 +79,7 @@ function optionsOf(query: URLSearchParams, name: string, nowMs: number): PodLogO
   };
 }
 
-/** RFC 3339 in nanoseconds; `undefined` for none. @throws {ApiError} 400 */
+/** An RFC 3339 time in nanoseconds; `undefined` for an empty text. @throws {ApiError} 400 */
 function timeOf(text: string): bigint | undefined {
   if (text === '') return undefined;
   const ns = apiTimeNs(text);

@@ -17,12 +17,11 @@ export interface PodLogRequest {
   /** As in the status: `containerd://da9e46...`. */
   readonly containerId: string;
   readonly options: PodLogOptions;
-  /** Ends the log: the client has gone, or the server stops. */
+  /** Aborted when the client disconnects or the server stops: ends the log. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Opens a log. An `ApiError` that it throws goes to the client; the text is read once, and released by ending
- * its iteration.
+ * Opens a log. An `ApiError` that it throws goes to the client. The text is read once; ending the iteration releases it.
  */
 export type PodLogs = (request: PodLogRequest) => Promise<AsyncIterable<Uint8Array>>;

@@ -9,14 +9,14 @@ export type FieldValidation = 'Ignore' | 'Strict' | 'Warn';
 /** Options of create, update and patch. */
 export interface WriteOptions {
   readonly dryRun: boolean;
-  /** Who comes to own the fields. */
+  /** The field manager, which becomes the owner of written fields. */
   readonly manager: string;
   readonly fieldValidation: FieldValidation;
-  /** For an apply: take over fields that others own. */
+  /** For an apply: whether to take over fields that other managers own. */
   readonly force: boolean;
 }
 
-/** `undefined` if the parameter is absent. All but these say yes: `false`, `0`. */
+/** `undefined` if the parameter is absent. Every value except `false` and `0` means true. */
 export function booleanOf(query: URLSearchParams, name: string): boolean | undefined {
   const text = query.get(name);
   if (text === null) return undefined;
@@ -39,7 +39,7 @@ function badNumber(how: string, text: string, why: string): ApiError {
   return apiErrors.badRequest(`strconv.${how}: parsing ${JSON.stringify(text)}: ${why}`);
 }
 
-/** 0 for an empty one and for `0`; `undefined` for an invalid one. */
+/** A resourceVersion as a number: 0 for '' and `0`, `undefined` if it is invalid. */
 export function versionOf(text: string): bigint | undefined {
   if (text === '' || text === '0') return 0n;
   if (!/^[0-9]{1,20}$/.test(text)) return undefined;
@@ -47,7 +47,7 @@ export function versionOf(text: string): bigint | undefined {
   return version < 2n ** 64n ? version : undefined;
 }
 
-/** The cause for an invalid version, as a wrong field. */
+/** The cause for an invalid version in a field. */
 export function versionCause(field: string, text: string): Cause {
   const why = /^[0-9]+$/.test(text) ? 'value out of range' : 'invalid syntax';
   return fieldError.invalid(field, text, `strconv.ParseUint: parsing ${JSON.stringify(text)}: ${why}`);

@@ -1,15 +1,15 @@
-/** Between HTTP and the verbs: a request, understood and decoded, and its answer before it has a form. */
+/** The interface between HTTP and the verbs: parsed and decoded requests, and answers before they are rendered. */
 import type { Item, ItemChange } from '../resources/item.ts';
 import type { Resource, Subresource, Verb } from '../resources/resource.ts';
 
 export interface User {
   readonly name: string;
   readonly groups: readonly string[];
-  /** All that they may do. Default: everything. */
+  /** The only things that the user may do. Default: everything. */
   readonly rules?: readonly AccessRule[];
 }
 
-/** As RBAC has it, without bindings. `*` stands for all. */
+/** A rule as in RBAC, without bindings. `*` means all. */
 export interface AccessRule {
   readonly apiGroups: readonly string[];
   /** With subresources: `pods/log`. */
@@ -17,7 +17,7 @@ export interface AccessRule {
   readonly verbs: readonly string[];
   /** Default: objects of every name, and collections. */
   readonly resourceNames?: readonly string[] | undefined;
-  /** In which namespace. Default: in all, and for what is in none. */
+  /** The namespace to which the rule applies. Default: all namespaces and cluster-scoped objects. */
   readonly namespace?: string | undefined;
 }
 
@@ -28,7 +28,7 @@ export const patchMediaTypes = [
   'application/apply-patch+yaml',
 ] as const;
 export type PatchMediaType = (typeof patchMediaTypes)[number];
-/** A CustomResourceDefinition does not define how lists are merged. */
+/** Without strategic merge patch: a CustomResourceDefinition does not define how it merges lists. */
 export const customPatchMediaTypes = patchMediaTypes.filter(
   (type) => type !== 'application/strategic-merge-patch+json',
 );
@@ -48,19 +48,19 @@ export interface ResourceRequest {
   readonly namespace: string;
   /** '' for collections. */
   readonly name: string;
-  /** Not examined yet: the verbs read it and refuse what makes no sense. */
+  /** Not checked yet: the verbs read it and refuse invalid parameters. */
   readonly query: URLSearchParams;
   readonly body: Body | undefined;
   /** Only for a patch. */
   readonly patchType: PatchMediaType | undefined;
   readonly user: User;
-  /** A whole list may be answered as `texts`: its objects are requested in their stored form. */
+  /** Whether a whole list may be answered as `texts`, because the objects are requested in their stored form. */
   readonly takesTexts?: boolean;
-  /** For the name of the field manager if the query has none. */
+  /** Determines the field manager if the query does not name one. */
   readonly userAgent: string | undefined;
   /** For the Warning headers of the answer; the verbs add to it. */
   readonly warnings: string[];
-  /** Aborted when the client has gone or the server stops. A write that was begun is finished all the same. */
+  /** Aborted when the client disconnects or the server stops. A write that has begun is still finished. */
   readonly signal: AbortSignal;
 }
 
@@ -69,7 +69,7 @@ export interface ItemList {
   readonly items: readonly Item[];
   readonly version: bigint;
   readonly continue: string | undefined;
-  /** `undefined` if it is not known, as with selectors. */
+  /** Number of objects on later pages; `undefined` if unknown, as with selectors. */
   readonly remaining: number | undefined;
 }
 
@@ -77,7 +77,7 @@ export interface ItemList {
 export interface ItemTexts {
   readonly resource: Resource;
   readonly version: bigint;
-  /** JSON in UTF-8 with a comma between two objects; read when it is asked for, once. Reading may throw `ExpiredError`. */
+  /** JSON in UTF-8 with a comma between two objects. Read on demand, only once; reading may throw `ExpiredError`. */
   readonly parts: Iterable<Uint8Array>;
 }
 
@@ -89,18 +89,18 @@ export type WatchEvent =
 export interface ItemWatch {
   readonly resource: Resource;
   /**
-   * Batches, never empty; ends when the time of the watch is up, the signal is aborted, or its resource is no
+   * Batches of events, never empty. Ends when the time of the watch is up, the signal is aborted, or its kind is no
    * longer served. Throws an `ApiError` for an ERROR event.
    */
   readonly events: AsyncIterable<readonly WatchEvent[]>;
 }
 
-/** A text that may have no end. */
+/** A text that may never end, such as a followed log. */
 export interface TextStream {
   readonly contentType: string;
   /**
-   * Read once; ends also when the signal of the request is aborted. An error ends the answer in the middle,
-   * so that the reader knows that it is incomplete.
+   * Read only once; also ends when the signal of the request is aborted. After an error the connection is broken off, so
+   * that the reader knows that the text is incomplete.
    */
   readonly chunks: AsyncIterable<Uint8Array>;
 }
@@ -111,5 +111,5 @@ export type ResourceAnswer =
   | { readonly kind: 'texts'; readonly list: ItemTexts }
   | { readonly kind: 'watch'; readonly watch: ItemWatch }
   | { readonly kind: 'stream'; readonly stream: TextStream }
-  /** A Status of success, as some deletions answer. */
+  /** A Status of success, as after some deletions. */
   | { readonly kind: 'status'; readonly code: 200 | 202; readonly body: object };

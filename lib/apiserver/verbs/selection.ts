@@ -1,4 +1,4 @@
-/** Which objects a list or a watch is about: by labels, by fields, by name. */
+/** Which objects a list or a watch selects: by labels, by fields, by name. */
 import {
   type FieldSelector,
   fieldsMatch,
@@ -20,15 +20,15 @@ import { objectAt } from '../../json/fields.ts';
 import { parseJson } from '../resources/json-text.ts';
 
 export interface Selection {
-  /** `undefined` for all. */
+  /** `undefined` for all namespaces. */
   readonly namespace: string | undefined;
-  /** The one name that can match. */
+  /** The only name that can match; `undefined` if several can. */
   readonly name: string | undefined;
-  /** The one object that can match: its name, and its namespace if it has one. */
+  /** Whether only one object can match, because its name and, for a namespaced kind, its namespace are given. */
   readonly isOne: boolean;
-  /** Whether there is anything to ask of an object besides its key. */
+  /** Whether more than an object's name and namespace has to be examined. */
   readonly looksInside: boolean;
-  /** Whether there is nothing to ask at all but the namespace. */
+  /** Whether all objects of the namespace match. */
   readonly isAll: boolean;
   matches(item: Item): boolean;
 }
@@ -71,7 +71,7 @@ function selecting(
   fields: FieldSelector,
 ): Selection {
   const name = pathName === '' ? requiredFieldValue(fields, 'metadata.name') : pathName;
-  // A field selector for the namespace narrows what is read.
+  // With a field selector for the namespace, only this namespace is read.
   const namespace =
     within ?? (resource.namespaced ? requiredFieldValue(fields, 'metadata.namespace') : undefined);
   const ofKey = fields.filter(({ field }) => field === 'metadata.name' || field === 'metadata.namespace');
@@ -100,13 +100,12 @@ function keyField(stored: StoredObject, field: string): string {
   return field === 'metadata.name' ? stored.name : stored.namespace;
 }
 
-/** The labels of stored objects, without parsing the rest: a list by labels looks at every object. */
 const none: Labels = {};
 const known = new WeakMap<StoredObject, Labels>();
 
 const labelsField = '","labels":{';
 
-/** The labels of an object, which all who ask for them share. */
+/** The labels of an object, cached and read without parsing the rest: a list by labels examines every object. */
 function storedLabels(stored: StoredObject): Labels {
   let labels = known.get(stored);
   if (labels === undefined) known.set(stored, (labels = readLabels(stored)));
@@ -115,13 +114,13 @@ function storedLabels(stored: StoredObject): Labels {
 
 function readLabels({ text, versionAt, resourceVersion }: StoredObject): Labels {
   const at = versionAt + String(resourceVersion).length;
-  // `storedText` puts labels right behind the version, and they have no braces in them.
+  // `storedText` puts labels directly after the version, and labels cannot contain braces.
   if (text.startsWith(labelsField, at)) {
     const begin = at + labelsField.length - 1;
     const end = text.indexOf('}', begin);
     return JSON.parse(text.slice(begin, end + 1)) as Labels;
   }
-  // There may be labels further behind: those of a template, or an object that was written in another way.
+  // There may be labels elsewhere: those of a template, or of an object that was not written by `storedText`.
   if (!text.includes('"labels":{', at)) return none;
   return objectAt(parseJson(text), 'metadata', 'labels') as Labels;
 }

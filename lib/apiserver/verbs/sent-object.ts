@@ -1,4 +1,4 @@
-/** An object as a client has sent it: its kind, unknown fields, and defaults. */
+/** Reads an object that a client has sent: checks its kind, reports unknown fields, and fills in defaults. */
 import { textAt } from '../../json/fields.ts';
 import { apiErrors, type ApiError } from '../resources/api-error.ts';
 import { GoTypeError } from '../resources/go-decoding.ts';
@@ -19,7 +19,7 @@ export interface SentKind {
   readonly model: ResourceModel;
 }
 
-/** The kind of a body sent to an object or to a subresource, which may be another one. */
+/** The kind of a request's body: that of the object or, for some subresources, another one. */
 export function sentKind(resource: Resource, subresource: Subresource | undefined): SentKind {
   if (subresource?.model === undefined) return resource;
   const { group, version, kind, model } = subresource;
@@ -27,22 +27,22 @@ export function sentKind(resource: Resource, subresource: Subresource | undefine
 }
 
 export interface SentObject {
-  /** With defaults, and nothing that the schema does not know. The caller's own. */
+  /** With defaults and without unknown fields. The caller may change it. */
   readonly object: JsonObject;
   readonly metadata: Metadata;
 }
 
-/** Reports fields that are unknown, duplicate, or of another type. */
+/** How to report fields that are unknown, duplicate or of the wrong type. */
 interface FieldReport {
   readonly mode: FieldValidation;
   readonly duplicates: readonly string[];
   readonly warnings: string[];
-  /** The answer: to fields of another type, and in strict mode. */
+  /** Makes the answer to fields of the wrong type and, in strict mode, to unknown and duplicate ones. */
   readonly refuse: (message: string) => ApiError;
 }
 
 /**
- * Checks the kind of what was sent, fills in defaults, and takes out what is not known.
+ * Checks the kind of a sent object, fills in defaults, and removes unknown fields.
  *
  * @param value it becomes the result's object, changed in place.
  * @throws {ApiError} 400, 422
@@ -114,7 +114,7 @@ function checkKind(object: JsonObject, kind: SentKind): void {
   const expected = apiVersionOf(kind);
   if (sent === kind.kind && apiVersion === expected) return;
   if (!kind.isCustom) {
-    // Built-in kinds need not say what they are.
+    // Objects of built-in kinds may omit `kind` and `apiVersion`.
     if (sent !== '' && sent !== kind.kind) {
       throw apiErrors.badRequest(
         `${sent} in version "${versionPart(apiVersion)}" cannot be handled as a ${kind.kind}: no kind "${sent}" is registered for version "${apiVersion}" in ${kind.group === '' ? 'the core group' : kind.group} here`,

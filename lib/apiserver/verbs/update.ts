@@ -16,7 +16,7 @@ export async function update(context: VerbContext, request: ResourceRequest): Pr
   const sent = sentBody(request, options);
   checkName(name);
   checkSentName(request, sent.metadata);
-  // Without a version it may be tried again, and each round changes what it is given.
+  // Without a version, the update may be repeated, and each round changes the object that it gets: so each gets a copy.
   const isUnconditional = versionOf(sent.metadata.resourceVersion ?? '') === 0n;
   const { item, isCreated } = await updateObject(context, request, options, {
     isTracked: false,
@@ -40,8 +40,7 @@ function copied({ object, metadata }: SentObject): SentObject {
 }
 
 /**
- * The sent object has to be the one that the path names (apiserver `pkg/endpoints/handlers/rest.go`,
- * checkName).
+ * Checks that the sent object is the one that the path names (apiserver `pkg/endpoints/handlers/rest.go`, checkName).
  *
  * @throws {ApiError} 400
  */

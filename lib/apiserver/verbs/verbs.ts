@@ -1,4 +1,4 @@
-/** The API server's operations on objects. HTTP is in front of it (`http/`), the store behind. */
+/** The API server's operations on objects, between HTTP (`http/`) and the store. */
 import { type Clock, systemClock } from '../../time/clock.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import type { Registry } from '../resources/registry.ts';
@@ -19,23 +19,23 @@ import { watch } from './watch.ts';
 import type { PodLogs } from './pod-logs.ts';
 
 export interface VerbsOptions {
-  /** Stays the caller's. */
+  /** Disposed by the caller. */
   readonly store: Store;
   readonly registry: Registry;
-  /** Besides that objects live in namespaces, which is always seen to. */
+  /** In addition to `NamespaceLifecycle`, which is always there. */
   readonly admission?: readonly Admission[] | undefined;
   readonly clock?: Clock;
   /** A watch without a timeout of its own ends after a random time between this and twice this. Default: 30 minutes. */
   readonly minWatchMs?: number;
-  /** Between bookmarks (default one minute). */
+  /** Time between bookmarks. Default: one minute. */
   readonly bookmarkIntervalMs?: number;
-  /** Where the logs of containers come from; without it they are refused. */
+  /** Source of container logs; without it, requests for logs are refused. */
   readonly podLogs?: PodLogs | undefined;
-  /** From 0 to below 1 (default `Math.random`). */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). Default: Math.random. */
   readonly random?: () => number;
 }
 
-/** The verbs, over one store. The caller disposes it before the store. */
+/** The verbs of one store. The caller disposes it before the store. */
 export class Verbs implements Disposable {
   readonly #context: VerbContext;
   readonly #namespaces: NamespaceLifecycle;
@@ -56,9 +56,9 @@ export class Verbs implements Disposable {
   }
 
   /**
-   * Does what a request asks for. Where it resolves, a write is on the disk.
+   * Handles a request. When it resolves, a write is on the disk.
    *
-   * @throws {ApiError} nothing else; reading the events of a watch throws nothing else either.
+   * @throws {ApiError} no other errors; the same is true for reading the events of a watch.
    */
   async handle(request: ResourceRequest): Promise<ResourceAnswer> {
     const { resource, subresource, verb, name, warnings } = request;
@@ -66,7 +66,7 @@ export class Verbs implements Disposable {
       if (!(subresource?.verbs ?? resource.verbs).has(verb)) {
         throw apiErrors.methodNotAllowed(resource, verb);
       }
-      // Over all namespaces, there is only reading.
+      // Across all namespaces, only reading is possible.
       if (resource.namespaced && request.namespace === '' && verb !== 'list' && verb !== 'watch') {
         throw apiErrors.methodNotAllowed(resource, verb);
       }

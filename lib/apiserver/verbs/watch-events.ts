@@ -27,14 +27,14 @@ interface Ready {
 }
 
 export interface Beginning {
-  /** Changes after this one are given. */
+  /** The watch delivers the changes after this version. */
   readonly version: bigint;
   readonly initial: Iterable<readonly WatchEvent[]>;
 }
 
 /**
- * Made to be read by one reader. It holds timers and a place among the listeners of the registry until it ends: by
- * its time, its signal, the end of its kind, an error, or `return`.
+ * For a single reader. Holds timers and a listener of the registry until it ends: because of its timeout, its signal, a kind
+ * that is no longer served, an error, or `return`.
  */
 export class WatchEvents implements AsyncIterableIterator<readonly WatchEvent[]> {
   readonly #context: VerbContext;
@@ -49,13 +49,13 @@ export class WatchEvents implements AsyncIterableIterator<readonly WatchEvent[]>
   #given: bigint;
   #watch: Watch | undefined;
   #waiting: Waiting | undefined;
-  /** Whether the store's watch was asked and has not answered. */
+  /** Whether a read from the store's watch is pending. */
   #isReading = false;
-  /** Events that were read while no call waited. */
+  /** Events that were read while no call of `next` waited. */
   #ready: Ready | undefined;
   #failure: { readonly error: unknown } | undefined;
   #isBookmarkDue = false;
-  /** `due`: only a last bookmark is left. */
+  /** `due`: only the last bookmark remains to be sent. */
   #end: 'none' | 'due' | 'ended' = 'none';
 
   constructor(
@@ -87,7 +87,7 @@ export class WatchEvents implements AsyncIterableIterator<readonly WatchEvent[]>
       () => served[Symbol.dispose](),
       clock.schedule(timeMs, () => this.#timeUp()),
     );
-    // The first one at a random time, so that those of many watches do not come all at once.
+    // The first bookmark comes at a random time, so that those of many watches do not coincide.
     if (allowBookmarks) this.#scheduleBookmark(random());
   }
 
@@ -115,7 +115,7 @@ export class WatchEvents implements AsyncIterableIterator<readonly WatchEvent[]>
     return this;
   }
 
-  /** Gives the one who waits what there is; else asks the store for more. */
+  /** Gives the waiting reader what is available; otherwise reads from the store. */
   #serve(): void {
     if (this.#end === 'ended') {
       this.#give(finished);
@@ -138,7 +138,7 @@ export class WatchEvents implements AsyncIterableIterator<readonly WatchEvent[]>
     this.#serveBookmark();
   }
 
-  /** A bookmark says that all before it was given, so it comes only when there is nothing else to give. */
+  /** A bookmark means that all earlier changes were delivered, so it is sent only if nothing else can be. */
   #serveBookmark(): void {
     if (this.#waiting === undefined || this.#ready !== undefined) return;
     if (this.#end === 'due') this.#finish(this.#bookmark());
@@ -212,7 +212,7 @@ export class WatchEvents implements AsyncIterableIterator<readonly WatchEvent[]>
     waiting?.resolve(batch);
   }
 
-  /** Ends with an error, which goes to the waiting or the next call. */
+  /** Ends with an error, which the waiting or the next call of `next` throws. */
   #fail(error: unknown): void {
     const waiting = this.#waiting;
     if (waiting === undefined) {
@@ -251,7 +251,7 @@ export class WatchEvents implements AsyncIterableIterator<readonly WatchEvent[]>
   }
 }
 
-/** Why a watch cannot go on (apiserver `pkg/storage/cacher/watch_cache.go`). */
+/** The error for the client if a watch cannot continue (apiserver `pkg/storage/cacher/watch_cache.go`). */
 function withExpiry(error: unknown): unknown {
   if (!(error instanceof ExpiredError)) return error;
   return apiErrors.expired(`too old resource version: ${error.version} (${error.compactedVersion})`);
@@ -263,7 +263,7 @@ function isServed({ registry }: VerbContext, { resource }: ResourceRequest): boo
   return registry.find(group, version, plural) === resource;
 }
 
-/** `undefined` for a change that the watch does not see. Events made for one watch are shared by all. */
+/** The event for a change, whose item all watches share; `undefined` if the selection does not include the object. */
 function seenChange(resource: Resource, selection: Selection, change: Change): WatchEvent | undefined {
   const { type, previous } = change;
   const item = itemOf(resource, change);
@@ -280,7 +280,8 @@ function seenChange(resource: Resource, selection: Selection, change: Change): W
 const departures = new WeakMap<Change, StoredObject>();
 
 /**
- * The end of an object for a watch that saw it before: its previous state, with the version of the change.
+ * The object of a DELETED event for a watch whose selection no longer includes it: its previous state, with the version of
+ * the change.
  */
 function departed(change: Change, previous: StoredObject): StoredObject {
   let object = departures.get(change);

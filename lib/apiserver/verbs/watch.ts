@@ -52,7 +52,7 @@ function beginning(
   return { version: list.version, initial: initialEvents(request, selection, list, allowBookmarks) };
 }
 
-/** Existing objects as if they were added now, in the order of reading. */
+/** ADDED events for the existing objects, in the order in which they are read. */
 function* initialEvents(
   { resource }: ResourceRequest,
   selection: Selection,

@@ -1,6 +1,6 @@
 /**
- * The most that an expression can cost, from the largest sizes of the values that it reads (cel-go `checker/cost.go`): the
- * estimate by which Kubernetes refuses rules. Its quirks are part of it: a rule that it refuses does not run in a cluster.
+ * The maximum cost of an expression, from the largest sizes of the values that it reads (cel-go `checker/cost.go`). By this
+ * estimate, Kubernetes refuses rules; its quirks are reproduced, so that rules refused in a cluster are refused here too.
  */
 import { Compiler } from '../compiler.ts';
 import type { Scope } from '../environment.ts';
@@ -13,8 +13,8 @@ import { either, exactly, join, type Size, sum, traversal } from './size.ts';
 import { type Bound, type Entries, type Estimate, isScalar, sizeOf, type Value } from './value.ts';
 
 /**
- * @param source an expression that compiles in a scope of these variables.
- * @throws what the compiler throws for one that does not.
+ * @param source an expression that compiles in this scope.
+ * @throws what the compiler throws if it does not compile.
  */
 export function estimateCost(source: string, scope: Scope, bound: Bound): number {
   const types = new Map<ASTNode, Type>();
@@ -100,7 +100,7 @@ class Estimation implements Estimating {
     }
   }
 
-  /** Unknown properties of a node's value follow from its path, else from its type. */
+  /** A node's value. Properties that are not `known` are derived from its path, or else from its type. */
   #value(node: ASTNode, known: Partial<Value> = {}): Value {
     const type = known.type ?? this.#types.get(node) ?? dyn;
     const path = known.path ?? [];
@@ -122,7 +122,7 @@ class Estimation implements Estimating {
   }
 
   #selection(node: ASTNode, op: '.' | '.?', [holder, field]: readonly [ASTNode, string]): Estimate {
-    // The holder of a qualified name is not an expression of its own.
+    // In a qualified name such as `a.b`, `a` is not an expression of its own, so it has no type.
     if (!this.#types.has(holder)) return this.#name(node, qualified(node));
     const { type, path, cost } = this.visit(holder);
     if (op === '.?') return { ...this.#value(node), cost: sum(1, cost) };
@@ -166,7 +166,7 @@ class Estimation implements Estimating {
       const cost = (op === '==' ? equalityCost(a, b) : undefined) ?? compared;
       return { ...this.#value(node), cost: sum(operands, cost) };
     }
-    // Types that are known only at run time may be any of those that the operator accepts.
+    // A `dyn` operand may have any type that the operator accepts.
     const texts = [a, b].every(({ type }) => isOneOf(type, 'string', 'bytes', 'dyn'));
     const other = ![a, b].some(({ type }) => isOneOf(type, 'string', 'bytes'));
     if (op === '+') {
@@ -207,7 +207,7 @@ class Estimation implements Estimating {
     return { ...this.#value(node, { size }), cost: sum(spent, cost) };
   }
 
-  /** The parts of a list, found only by the path of the list. */
+  /** The size of a list's items, which is known only if the list has a path. */
   #itemSize({ type, path }: Value): Size {
     const part = type.key ?? type.element ?? dyn;
     const at = path.length === 0 ? path : [...path, '@items'];
@@ -225,7 +225,7 @@ function literalSize(value: Literal): Size {
   return exactly(value instanceof Uint8Array ? value.length : 1);
 }
 
-/** The size of a literal: the widest range that covers all of its items. */
+/** The smallest range of sizes that covers all items of a literal. */
 function union(items: readonly Value[]): Size {
   const [first, ...others] = items.map(sizeOf);
   return others.reduce(either, first ?? exactly(0));

@@ -1,5 +1,5 @@
 /**
- * The most that a call can cost beyond its arguments, and how large its result can be (apiserver
+ * The maximum cost of a call without that of its arguments, and the largest size of its result (apiserver
  * `pkg/cel/library/cost.go`, cel-go `checker/cost.go` and `ext/sets.go`). A function that is not listed costs 1.
  */
 import type { Type } from '../static-types.ts';
@@ -22,7 +22,7 @@ export interface CallEstimate {
   readonly size?: Size;
 }
 
-/** @param itemSize the size of the items of a list. */
+/** @param itemSize returns the size of a list's items. */
 type CallCost = (args: readonly Value[], itemSize: (list: Value) => Size) => CallEstimate;
 
 const first = (args: readonly Value[]): Size => argument(args, 0);
@@ -37,7 +37,7 @@ const isText = ({ kind }: Type): boolean => kind === 'string' || kind === 'bytes
 const reading: CallCost = (args) => ({ cost: traversal(first(args)) });
 const copying: CallCost = (args) => ({ cost: traversal(first(args)), size: first(args) });
 
-/** Looks at each item of a list, or at each character of a text. */
+/** Reads each item of a list, or each character of a text. */
 const scanning: CallCost = ([target], itemSize) => {
   if (target === undefined) return { cost: 1 };
   const { element, key } = target.type;
@@ -86,15 +86,15 @@ const finding: CallCost = (args) => ({
   size: { min: 0, max: first(args).max },
 });
 
-/** Each item of one list with each of the other. */
+/** Compares each item of one list with each item of another. */
 const comparingSets =
   (passes: number): CallCost =>
   (args) => ({ cost: sum(1, perPart(times(first(args), argument(args, 1)).max, passes)) });
 
-/** The bytes of an address. */
+/** Bytes of an IP address. */
 const address: Size = { min: 4, max: 16 };
 
-/** The parts of a network: compared as addresses, after parsing what is still text. */
+/** Whether a network contains an address or network: compares two addresses each, and parses an argument that is a text. */
 const containing =
   (more: number): CallCost =>
   ([, part]) => {
@@ -103,7 +103,7 @@ const containing =
     return { cost: sum(compared, parsed) };
   };
 
-/** Formats are taken for regular expressions of this length. */
+/** Kubernetes estimates named formats like regular expressions of 128 characters. */
 const formatPattern = 128 * 0.25;
 
 const costs: ReadonlyMap<string, CallCost> = new Map<string, CallCost>([
@@ -141,13 +141,13 @@ const costs: ReadonlyMap<string, CallCost> = new Map<string, CallCost>([
   ],
 ]);
 
-/** Conversions between text and bytes; of anything else, 1. */
+/** Conversions between strings and bytes. Conversions of other types cost 1. */
 const conversions: ReadonlyMap<string, readonly [from: Type['kind'], size: (size: Size) => Size]> = new Map([
   ['bytes', ['string', ({ min, max }) => ({ min, max: product(max, 4) })]],
   ['string', ['bytes', ({ min, max }) => ({ min: Math.floor(min / 4), max })]],
 ]);
 
-/** @param name of a function, `.name` of a method, whose receiver is then the first argument. */
+/** @param name of a function, or `.name` of a method, whose first argument is the receiver. */
 export function callEstimate(
   name: string,
   args: readonly Value[],

@@ -1,16 +1,16 @@
 /**
- * The most that macros can cost: what cel-go's expansion of each consists of (cel-go `parser/macro.go`, `cel/library.go`,
- * `ext/comprehensions.go`), in its units: a name is 1, a call 1, a list 10, a map 30.
+ * The maximum cost of macros, from the parts of their expansion in cel-go (`parser/macro.go`, `cel/library.go`,
+ * `ext/comprehensions.go`), in cel-go's units: a name is 1, a call 1, a list 10, a map 30.
  */
 import { dyn, int } from '../static-types.ts';
 import type { ASTNode } from '../syntax.ts';
 import { either, exactly, product, type Size, sum } from './size.ts';
 import { type Entries, type Estimate, sizeOf, type Value } from './value.ts';
 
-/** The part of the estimation that macros use. */
+/** What macros use of the estimation. */
 export interface Estimating {
   visit(node: ASTNode): Estimate;
-  /** Estimates expressions with one more variable for each name. */
+  /** Estimates expressions with additional variables, which have these names and values. */
   within(names: readonly ASTNode[], values: readonly Value[], nodes: readonly ASTNode[]): Estimate[];
 }
 
@@ -26,14 +26,14 @@ type MacroCost = (
   receiver: ASTNode | undefined,
 ) => MacroEstimate;
 
-/** An empty list, an empty map. */
+/** Cost of creating a list or a map. */
 const [list, map] = [10, 30];
-/** Adds an item to the result: a call, the name of the result, and a list of the item. */
+/** Cost of appending an item to the result: a call, the name of the result, and a list with the item. */
 const append = 1 + 1 + list;
-/** Inserts an entry into the result: a call, and the name of the result. */
+/** Cost of inserting an entry into the result: a call, and the name of the result. */
 const insert = 1 + 1;
 
-/** The keys of a range, its values, and what a single variable stands for. */
+/** The keys of a range; for a list, its indexes. */
 function keys({ type, path, entries }: Value): Value {
   const isList = (entries?.kind ?? type.kind) === 'list';
   const part = isList ? '@indices' : '@keys';
@@ -50,16 +50,16 @@ const single = (range: Value): Value =>
 
 interface Loop {
   readonly variables: 1 | 2;
-  /** The cost before the first round and after the last. */
+  /** Cost outside of the loop: before its first round and after its last. */
   readonly once: number;
-  /** The cost of a round, by those of its expressions. */
+  /** Cost of a round, given the costs of its expressions. */
   readonly round: (...costs: readonly number[]) => number;
   readonly result: 'scalar' | 'list' | 'map';
-  /** The result consists of what the first variable stands for. */
+  /** Whether the result consists of the values of the first variable. */
   readonly filter?: boolean;
 }
 
-/** A macro that goes over the entries of its receiver. */
+/** A macro that iterates over the entries of its receiver. */
 const loop =
   ({ variables, once, round, result, filter = false }: Loop): MacroCost =>
   (estimating, args, receiver) => {
@@ -78,7 +78,7 @@ const loop =
     return { cost, size, entries: { kind: 'list', key: exactly(1), value } };
   };
 
-/** A round that adds to the result what its last expression makes, if there is a condition before it, only then. */
+/** A round that adds the value of its last expression to the result; if a condition precedes it, only if that is true. */
 const adding =
   (step: number): Loop['round'] =>
   (...costs) => {
@@ -103,7 +103,7 @@ const bind: MacroCost = (estimating, [name, init, body]) => {
   return { cost: sum(list, bound.cost, result?.cost ?? 0), size: result?.size, entries: result?.entries };
 };
 
-/** Asks whether there is a value, and applies the function to it. */
+/** Checks whether the optional has a value, and evaluates the body with it. */
 const mapOptional =
   (wrap: number): MacroCost =>
   (estimating, [name, body], receiver) => {

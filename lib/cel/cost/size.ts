@@ -1,13 +1,13 @@
-/** How large a value can become, and how much it costs to read one (cel-go `checker/cost.go`). */
+/** How large a value can become, and what it costs to read it (cel-go `checker/cost.go`). */
 
-/** Characters of a string, bytes, items of a list, entries of a map. */
+/** The least and the most characters of a string, bytes, items of a list or entries of a map. */
 export interface Size {
   readonly min: number;
   readonly max: number;
 }
 
 /**
- * The size of an unbounded value. Costs stop growing here, as those of Kubernetes do at the end of 64 bits.
+ * The size of an unbounded value. Costs are capped here, as Kubernetes caps them at the limit of 64 bits.
  */
 export const unbounded = 2 ** 64;
 
@@ -35,9 +35,9 @@ export const perPart = (size: number, factor: number): number =>
 const perCharacter = 0.1;
 const perPatternCharacter = 0.25;
 
-/** Reading a value from end to end, `passes` times. */
+/** Cost of reading a value from end to end, `passes` times. */
 export const traversal = (size: Size, passes = 1): number => perPart(size.max, passes * perCharacter);
 
-/** Searching with a regular expression, which is a cost even for an empty text. */
+/** Cost of a search with a regular expression, which is not 0 even for an empty text. */
 export const search = (text: Size, pattern: Size): number =>
   product(traversal(join(text, exactly(1))), perPart(pattern.max, perPatternCharacter));

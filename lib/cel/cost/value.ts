@@ -1,9 +1,9 @@
-/** What the estimation knows of the values of a node before it runs. */
+/** What the estimation knows about the values of a node before it runs. */
 import type { Type } from '../static-types.ts';
 import type { Literal } from '../syntax.ts';
 import { type Size, unknown } from './size.ts';
 
-/** The parts of a list or map: of a list, the keys are its indexes. */
+/** The sizes of the keys and values of a list or map. The keys of a list are its indexes. */
 export interface Entries {
   readonly kind: 'list' | 'map';
   readonly key: Size;
@@ -13,8 +13,8 @@ export interface Entries {
 export interface Value {
   readonly type: Type;
   /**
-   * The way to it from a variable: names of fields, `@items`, `@keys`, `@values`. Empty for a value without a
-   * path.
+   * The path from a variable to this value: field names, `@items`, `@keys`, `@values`. Empty if the value does not come
+   * from a variable.
    */
   readonly path: readonly string[];
   readonly size?: Size | undefined;
@@ -22,7 +22,7 @@ export interface Value {
   readonly literal?: Literal;
 }
 
-/** A node: its values, and the most that one evaluation of it costs. */
+/** The value of a node, and the maximum cost of one evaluation. */
 export interface Estimate extends Value {
   readonly cost: number;
 }

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { type CompletedCommand, completionFacts, quoted } from './facts.ts';
 import type { ValueKind } from '../command-tree.ts';
 
-/** A script for bash 4 and later. It starts no process: a `rampart` would take longer than a person waits after Tab. */
+/** A script for bash 4 and later. It starts no process: running `rampart` would take longer than a person waits after Tab. */
 export function bashCompletion(program: Command): string {
   const commands = completionFacts(program);
   const name = program.name();

@@ -15,7 +15,7 @@ export interface CompletedOption {
   readonly flags: readonly string[];
   /** The first clause of its description. */
   readonly description: string;
-  /** Undefined: it takes none. */
+  /** Undefined if the option takes no value. */
   readonly value: ValueKind | undefined;
 }
 
@@ -47,12 +47,12 @@ export function completionFacts(program: Command): readonly CompletedCommand[] {
   });
 }
 
-/** A menu has one line for each. */
+/** The start of a description, which fits in one line of a menu. */
 function firstClause(text: string): string {
   return text.split(/[;:(]|\. /, 1)[0]?.trim() ?? '';
 }
 
-/** In single quotes of a POSIX shell. */
+/** The text in single quotes, for a POSIX shell. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 
 import { type CompletedOption, completionFacts } from './facts.ts';
 
-/** A script for fish 3: a file of `completions/`, or read with `source`. */
+/** A script for fish 3, to be stored in `completions/` or read with `source`. */
 export function fishCompletion(program: Command): string {
   const commands = completionFacts(program);
   const name = program.name();
@@ -54,7 +54,7 @@ function optionText({ flags, description, value }: CompletedOption): string {
   return [...names, ...takes, `-d ${quoted(description)}`].join(' ');
 }
 
-/** @param only - The flag for a value that is not a file. */
+/** @param only - The flag that turns off file names: `-f` or, for an option with a value, `-x`. */
 function argumentText(value: NonNullable<CompletedOption['value']>, only = '-f'): string {
   switch (value.kind) {
     case 'words':
@@ -68,7 +68,7 @@ function argumentText(value: NonNullable<CompletedOption['value']>, only = '-f')
   }
 }
 
-/** fish has other escapes in single quotes than a POSIX shell. */
+/** The text in single quotes, for fish: its escapes differ from those of a POSIX shell. */
 function quoted(text: string): string {
   return `'${text.replaceAll(/['\\]/g, String.raw`\$&`)}'`;
 }

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { type CompletedCommand, completionFacts, quoted } from './facts.ts';
 import type { ValueKind } from '../command-tree.ts';
 
-/** A script for zsh 5: a file of `fpath` by the name `_PROGRAM`, or read with `source` after `compinit`. */
+/** A script for zsh 5, to be stored as `_PROGRAM` in a directory of `fpath`, or read with `source` after `compinit`. */
 export function zshCompletion(program: Command): string {
   const commands = completionFacts(program);
   const name = program.name();
