@@ -1,6 +1,6 @@
 /**
- * Findings about programs as OCSF's Detection Finding: opened if one is not as its object specifies, closed
- * when it is again.
+ * Maps findings about programs to OCSF's Detection Finding: it is opened when a program is not as its object specifies, and closed when it
+ * is again.
  */
 import {
   findingActivity,
@@ -22,7 +22,7 @@ export const programOcsf: OcsfMapping = ({ head, keys }) => {
       ...findingAttributes(head, isClosed, places),
       ...resourceAttributes(head),
       status_detail: textAt(keys, 'reason'),
-      // Including repairs: the program had been changed.
+      // A repair is an alert as well: someone had changed the program.
       is_alert: head.verdict !== 'running',
     },
   };

@@ -8,13 +8,13 @@ import { number, optionalText, text, texts } from '../../guard/option-values.ts'
 export interface BpfProgramsOptions {
   /** The mount point of the node's bpffs. */
   readonly bpffs: string;
-  /** On tmpfs, because its contents belong to this boot. */
+  /** A directory on tmpfs, because its contents belong to this boot. */
   readonly bpfState: string;
   readonly bpfRegistries?: string | undefined;
   readonly bpfInsecureRegistry: readonly string[];
   readonly bpfVerificationConfig?: string | undefined;
   readonly tenants: TenantRules;
-  /** Undefined: volumes are not served. */
+  /** Undefined if volumes are not served. */
   readonly csi:
     { readonly kubeletDirectory: string; readonly clusterNamespaces: readonly string[] } | undefined;
 }
@@ -98,7 +98,7 @@ export const bpfProgramsOptions: readonly GuardOption[] = [
   },
 ];
 
-/** @throws {RangeError} */
+/** @throws {RangeError} unless the path is absolute */
 function kubeletDirectory(value: string): string {
   const path = normalize(value).replace(/\/$/, '');
   if (!isAbsolute(value) || path === '')
@@ -106,14 +106,14 @@ function kubeletDirectory(value: string): string {
   return path;
 }
 
-/** @throws {RangeError} */
+/** @throws {RangeError} for a text that cannot be the name of a function */
 function functionName(value: string): string {
   if (!/^[A-Za-z_]\w*$/.test(value))
     throw new RangeError('It must be the name of one function, such as bpf_probe_read_kernel.');
   return value;
 }
 
-/** @throws {RangeError} */
+/** @throws {RangeError} for an invalid number */
 function mebibytes(value: string): number {
   if (!/^\d{1,7}$/.test(value) || Number(value) === 0)
     throw new RangeError('It must be a number of MiB, such as 128.');
@@ -122,7 +122,7 @@ function mebibytes(value: string): number {
 
 export function parseBpfProgramsOptions(values: OptionValues): BpfProgramsOptions {
   const directory = optionalText(values, 'bpfCsi');
-  // Commas, as for other lists of namespaces.
+  // Separated by commas, like other lists of namespaces.
   const clusterNamespaces = texts(values, 'bpfCsiNamespaces').flatMap((names) => names.split(','));
   return {
     bpffs: text(values, 'bpffs'),
@@ -135,7 +135,7 @@ export function parseBpfProgramsOptions(values: OptionValues): BpfProgramsOption
   };
 }
 
-/** Rules from `--bpf-tenant-helpers` and `--bpf-tenant-map-memory`. */
+/** The rules from `--bpf-tenant-helpers` and `--bpf-tenant-map-memory`. */
 export function tenantRules(values: OptionValues): TenantRules {
   return {
     helpers: new Set(texts(values, 'bpfTenantHelpers')),

@@ -1,6 +1,6 @@
 /**
- * Schemas of what the kinds of both APIs have, v0.5.5 and v0.6, each under a name of its own: spec-schema.ts and application-schema.ts
- * put them together.
+ * Parts of schemas that the kinds of both APIs, v0.5.5 and v0.6, have in common: spec-schema.ts and application-schema.ts combine them,
+ * under different names of fields.
  */
 import {
   boolean,
@@ -19,13 +19,13 @@ import {
 
 export type Scope = 'Cluster' | 'Namespaced';
 
-/** The kernel's limit is 16 bytes, one of them the last 0 (IFNAMSIZ). */
+/** The kernel's limit is 16 bytes, including the final 0 (IFNAMSIZ). */
 const MAX_INTERFACE_NAME = 15;
-/** Limit from PATH_MAX. */
+/** PATH_MAX without the final 0. */
 const MAX_PATH = 4095;
-/** KSYM_NAME_LEN. */
+/** KSYM_NAME_LEN without the final 0. */
 const MAX_SYMBOL = 511;
-/** How many names of interfaces one selector may have. */
+/** Limit of names in one interface selector. */
 export const MAX_INTERFACES = 1024;
 
 export const labelSelector = (description: string) =>
@@ -71,7 +71,7 @@ export const pullPolicy = oneOf(['Always', 'Never', 'IfNotPresent'], {
 });
 
 /**
- * Where the bytecode is: in an image, or in a file of the node.
+ * The location of the bytecode: an image, or a file on the node.
  *
  * @param whose `program` or `application`
  * @param instead the kind that may have a path
@@ -109,10 +109,10 @@ export function bytecodeLocation<const Image extends Fields[string]>(
 }
 
 /**
- * Selects pods: in cluster-scoped kinds those of all namespaces, and without it the node itself.
+ * A selector of pods: in cluster-scoped kinds, pods of all namespaces; without the selector, the program is attached on the node itself.
  *
- * @param what the noun of the description, and `todo` the rest
- * @param more fields besides the selector of pods
+ * @param what the noun of the description, and `todo` its remainder
+ * @param more fields besides the pod selector
  */
 export function inPods<const F extends Fields>(scope: Scope, what: string, todo: string, more: F) {
   const pods = { pods: labelSelector('Selects pods; {} selects all.'), ...more };
@@ -123,7 +123,7 @@ export function inPods<const F extends Fields>(scope: Scope, what: string, todo:
       ...pods,
     }),
   );
-  // One type for both: what reads them asks the object for its scope.
+  // Both scopes get the same type: code that reads the fields asks the object for its scope.
   return scope === 'Cluster'
     ? anywhere
     : (object(`The ${what} of this namespace ${todo}.`, pods) as unknown as typeof anywhere);
@@ -148,14 +148,14 @@ export const primaryInterface = optional(
   ),
 );
 
-/** @param more a sentence, after a blank */
+/** @param more a further sentence of the description, beginning with a space */
 export const priority = (more = '') =>
   integer(
     `The position among the programs of its hook: 0 runs first. Equal priorities are ordered by name.${more}`,
     { format: 'int32', minimum: 0, maximum: 1000 },
   );
 
-/** Options of a list of return codes. */
+/** Schema options for a list of return codes. */
 export const proceedOn = <const Action extends string>(
   { length }: readonly string[],
   byDefault: readonly Action[],
@@ -176,7 +176,7 @@ export interface MemberSchema {
   readonly rule: Rule;
 }
 
-/** The list `programs` of an application. @param more fields of each program, whatever its type */
+/** The list `programs` of an application. @param more fields that every program has, regardless of its type */
 export const programList = (more: Fields, members: readonly MemberSchema[], description: string) =>
   list(
     object(
@@ -208,7 +208,7 @@ export const probedFile = string(
 );
 export const onlyPid = optional(integer('Only this process; 0: all.', { format: 'int32', minimum: 0 }));
 
-/** Options of the name of a tracepoint. */
+/** The schema options for the name of a tracepoint. */
 export const tracepoint = {
   minLength: 3,
   maxLength: 256,

@@ -1,7 +1,7 @@
 /**
- * The schemas of the users' objects: the parts of a specification that several kinds share, and those of each program type.
- * Fields, defaults and limits are those of bpfman-operator v0.5.5 (config/crd/bases, apis/v1alpha1); what that accepts but
- * cannot handle is rejected here, and the message says why.
+ * The schemas of the users' objects of v0.5.5: parts that several kinds share, and the fields of each program type. Fields, defaults and
+ * limits are those of bpfman-operator v0.5.5 (config/crd/bases, apis/v1alpha1); what upstream accepts but cannot handle is rejected here,
+ * with a message that says why.
  */
 import {
   boolean,
@@ -30,7 +30,7 @@ const bytecode = (scope: Scope) =>
     kinds: 'cluster-scoped kinds',
   });
 
-/** The fields of every object, whatever its kind. */
+/** The fields that every object has, regardless of its kind. */
 export function commonFields(scope: Scope) {
   return {
     nodeselector: parts.labelSelector('The nodes to run on; {} selects all.'),
@@ -39,7 +39,7 @@ export function commonFields(scope: Scope) {
   };
 }
 
-/** Common fields of all programs. */
+/** The fields that every program has. */
 const programFields = {
   bpffunctionname: parts.functionName,
   mapownerselector: optional(
@@ -72,7 +72,7 @@ const interfaceSelector = object(
 const direction = oneOf(['ingress', 'egress'], parts.directionOf);
 
 export const xdpActions = ['aborted', 'drop', 'pass', 'tx', 'redirect', 'dispatcher_return'] as const;
-/** Ordered by their numbers (`TC_ACT_*`), which start at -1. */
+/** In numerical order (`TC_ACT_*`), starting from -1. */
 export const tcActions = [
   ...(['unspec', 'ok', 'reclassify', 'shot', 'pipe', 'stolen', 'queued', 'repeat'] as const),
   ...(['redirect', 'trap', 'dispatcher_return'] as const),
@@ -107,7 +107,7 @@ export function tcxFields(scope: Scope) {
   return { ...interfaceFields, direction, ...containerFields(scope) };
 }
 
-/** bpfman has one type for TC and TCX in applications, so objects written for it may have this field. */
+/** The fields of a TCX program in an application. bpfman has one type for TC and TCX there, so objects written for it may have `proceedon`. */
 export function applicationTcxFields(scope: Scope) {
   return {
     ...tcxFields(scope),
@@ -168,7 +168,7 @@ export type UprobeSpec = ReadFields<ReturnType<typeof uprobeFields>>;
 export type KprobeSpec = ReadFields<typeof kprobeFields>;
 export type TraceSpec = ReadFields<typeof traceFields>;
 export type TracepointSpec = ReadFields<typeof tracepointFields>;
-/** Namespaced kinds have no `namespace`. */
+/** In namespaced kinds, it has no `namespace`. */
 export type ContainerSelector = NonNullable<XdpSpec['containers']>;
 export type InterfaceSelector = ReadOf<typeof interfaceSelector>;
 export type Bytecode = CommonSpec['bytecode'];

@@ -1,6 +1,6 @@
 /**
- * The schemas of ClusterBpfApplicationState and BpfApplicationState, as bpfman-operator v0.6 has them: what became of one application on one
- * node. They have no specification; the agent of the node writes their status.
+ * The schemas of ClusterBpfApplicationState and BpfApplicationState in bpfman-operator v0.6: the outcome of one application on one node.
+ * They have no spec; the agent of the node writes their status.
  */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import {
@@ -19,7 +19,7 @@ import type { Scope } from './schema-parts.ts';
 
 export const loadStatuses = [
   ...(['NotLoaded', 'LoadSuccess', 'LoadError', 'UnloadSuccess', 'UnloadError', 'NotSelected'] as const),
-  // Upstream's, where the list of programs changes. Here it may.
+  // Only upstream reports this, when the list of programs changes; Rampart allows such a change.
   'ProgramListChangedError',
 ] as const;
 const linkStatuses = ['Attached', 'NotAttached', 'AttachError', 'DetachError'] as const;
@@ -114,7 +114,7 @@ type LinkState = ReadFields<typeof linkFields>;
 export type LoadStatus = StateFields['appLoadStatus'];
 export type LinkStatus = LinkState['linkStatus'];
 
-/** A link, with what its type says of its place. */
+/** A link, with the fields of its type that describe its place. */
 export type StateLink = LinkState & Readonly<Record<string, unknown>>;
 export type StateProgram = ReadFields<typeof programFields> & {
   readonly type: string;

@@ -1,6 +1,6 @@
 /**
- * Containers of a pod share its network: what is requested for each of them runs once, or it would count each packet twice. When the
- * container that it was loaded for goes and the pod stays, it continues for another one.
+ * Containers of a pod share its network: a program that is requested for several of them runs only once, or it would count each packet
+ * several times. If the container that it was loaded for disappears and the pod stays, the program continues for another container.
  */
 import { statSync } from 'node:fs';
 
@@ -19,7 +19,7 @@ export interface OncePerPod {
 /**
  * Chooses one program per pod. Its only effect is on the records of `programs`: a loaded program may be handed over to another id.
  *
- * @param held - Ids of programs that stay, though they are not desired.
+ * @param held - Ids of programs that stay, although they are not desired.
  */
 export function oncePerPod(
   desired: readonly DesiredProgram[],
@@ -45,7 +45,7 @@ export function oncePerPod(
       const candidates = [...programs.known.values()].filter(
         (record) => !wanted.has(record.id) && isSuccessor(chosen, record, chains),
       );
-      // Prefer the record of the same version: another one would run on until this one is attached.
+      // Prefer a record of the same version: another version would keep running until this one is attached.
       const left = candidates.find(({ loadKey }) => loadKey === loadKeyOf(chosen)) ?? candidates[0];
       if (left !== undefined) programs.handOver(left, chosen.id);
     }
@@ -58,7 +58,7 @@ export function oncePerPod(
   return { once, others };
 }
 
-/** Everything that makes two of them the same in one network namespace. */
+/** Equal for programs that are the same in one network namespace; undefined for programs that are not attached to a pod's network. */
 function groupOf(program: DesiredProgram): string | undefined {
   const inode = podInode(program);
   if (inode === undefined) return undefined;
@@ -73,7 +73,7 @@ function podInode({ attach }: DesiredProgram): string | undefined {
   try {
     return String(statSync(`/proc/${attach.hook.container.pid}/ns/net`, { bigint: true }).ino);
   } catch {
-    // It is gone; attaching it reports that.
+    // The container is gone; attaching reports that.
     return undefined;
   }
 }

@@ -1,7 +1,6 @@
 /**
- * The host's records of each program and chain besides the pins: on tmpfs, because bpffs is also empty after
- * a reboot of the machine. The kernel does not return relocated instructions, so they are kept for the next
- * composition, with maps by their index in the record.
+ * The host's records of programs and chains, in addition to the pins. On tmpfs, because bpffs is also empty after a reboot. The kernel does
+ * not return relocated instructions, so they are kept here for the next composition, with maps replaced by their index in the record.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,45 +13,43 @@ import type { Admitted } from './tenant/admission.ts';
 export const RECORD_VERSION = 2;
 
 export interface KeptMap {
-  /** In C; of a section of global variables libbpf's name for it. */
+  /** The name in C; for a section of global variables, libbpf's name. */
   readonly name: string;
-  /** Global variables: never shared. */
+  /** Whether it is a section of global variables, which is never shared. */
   readonly internal: boolean;
   readonly id: number;
-  /** Its file below `maps/` of the program. */
+  /** The name of its pin in the program's directory `maps/`. */
   readonly pin: string;
-  /** LIBBPF_PIN_BY_NAME: one map with those of the same name in its namespace. */
+  /** LIBBPF_PIN_BY_NAME: maps with the same name in one namespace are one map. */
   readonly byName?: boolean;
-  /** Whether it is the map of the program whose maps this one shares. */
+  /** Whether it belongs to the program whose maps this program shares. */
   readonly shared?: boolean;
-  /**
-   * Places of global variables, and their values before the program ran. Undefined: not carried over.
-   */
+  /** Digest of the places of global variables and their initial values. Undefined: the map is not carried over. */
   readonly initial?: string;
-  /** For a namespaced program: the memory that it counts for. */
+  /** For a namespaced program: how much memory it counts for. */
   readonly bytes?: number;
 }
 
-/** A file that a uprobe is in. */
+/** A file to which a uprobe is attached. */
 export interface ProbedFile {
-  /** Pin of its link, in the directory of the program. */
+  /** The pin of its link, in the program's directory. */
   readonly pin: string;
-  /** In its root. */
+  /** The path in the root where it was resolved. */
   readonly path: string;
-  /** Device and inode, decimal: the file stays the same while a uprobe is in it. */
+  /** Device and inode, in decimal: they cannot be reused while a uprobe is attached to the file. */
   readonly file: string;
-  /** Size and time of the last change: of a file that was written in place, they differ. */
+  /** Size and time of the last change: they show if the file was written in place. */
   readonly content: string;
-  /** State of ld.so.cache, if it decides about the path: {@link file} and {@link content}. */
+  /** State of ld.so.cache, if the path was found with it: its {@link file} and {@link content}. */
   readonly cache: string;
 }
 
 export interface ProgramRecord {
   readonly version: typeof RECORD_VERSION;
   readonly id: string;
-  /** Names the directory of its pins: that of the id it was loaded for, which may differ by now. */
+  /** Names the directory of its pins: derived from the id that it was loaded for, which may differ from `id`. */
   readonly key: string;
-  /** Counted up with each load; names the directory in it. */
+  /** Incremented with each load; names the directory below that of the key. */
   readonly generation: number;
   readonly owner: string;
   readonly name: string;
@@ -62,30 +59,30 @@ export interface ProgramRecord {
   readonly digest: string;
   readonly functionName: string;
   readonly type: AttachType;
-  /** Key of all inputs of loading: a different key requires loading again. */
+  /** Key of all inputs of loading: if it differs, the program has to be loaded again. */
   readonly loadKey: string;
-  /** Key of the place where it is attached individually; '' for members of chains. */
+  /** Key of the place where the program is attached individually; '' for members of chains. */
   readonly attachKey: string;
-  /** For a uprobe: the file that its target resolves to; undefined without a file. */
+  /** For a uprobe: the file that its target resolves to; undefined if the file does not exist. */
   readonly probed?: ProbedFile | undefined;
-  /** Files that it resolved to before, and which processes still use. */
+  /** Files that the target resolved to earlier, and which processes still use. */
   readonly probedBefore?: readonly ProbedFile[];
   readonly attachPoint: string;
   /** As in {@link DesiredProgram}. */
   readonly pod?: string | undefined;
   readonly container?: string | undefined;
-  /** For TCX, as of the time when it was ordered. */
+  /** For TCX: the priority that its position results from. */
   readonly priority?: number;
   readonly programId: number;
   readonly gpl: boolean;
   readonly hasFrags: boolean;
-  /** Whose maps it uses, as of when it was loaded. */
+  /** The program whose maps it has used since it was loaded. */
   readonly sharedWith: { readonly id: string; readonly programId: number } | undefined;
   readonly maps: readonly KeptMap[];
-  /** For a namespaced program: the inputs of the rules. */
+  /** For a namespaced program: what the rules were checked against. */
   readonly tenant: Admitted | undefined;
   readonly notes: readonly string[];
-  /** The result of the last pass, see {@link RunningProgram}. */
+  /** The version that was refused in the last pass, see {@link RunningProgram}. */
   readonly refused?: RefusedVersion | undefined;
 }
 
@@ -105,16 +102,16 @@ export interface ChainRecord {
   readonly interface: string;
   readonly interfaceIndex: number;
   readonly direction: Direction | undefined;
-  /** Decimal. */
+  /** In decimal. */
   readonly namespaceInode: string;
   readonly inContainer: boolean;
   readonly members: readonly KeptMember[];
   /** Next slot of the runs map: slots are not reused, because they contain another member's count. */
   readonly nextSlot: number;
-  /** Id of the composed program. */
+  /** The kernel's ID of the composed program. */
   readonly programId: number;
   readonly notes: readonly string[];
-  /** Whether the clsact qdisc is ours, to be taken away with the last filter. */
+  /** Whether Rampart created the clsact qdisc, which is then removed with the last filter. */
   readonly madeQdisc: boolean;
 }
 
@@ -124,7 +121,7 @@ export function keyOf(id: string): string {
   return `${readable}-${createHash('sha256').update(id).digest('hex').slice(0, 12)}`;
 }
 
-/** As `rampart bpf list` shows it. */
+/** In the form that `rampart bpf list` shows. */
 export function runningProgram(record: ProgramRecord): RunningProgram {
   const { id, owner, programId, type, functionName, source = '', digest, maps, refused } = record;
   const place = { attachPoint: record.attachPoint, pod: record.pod, container: record.container };
@@ -140,13 +137,13 @@ export class Records {
   readonly #programs: string;
   readonly #chains: string;
 
-  /** Opens it for reading; the directory may be missing. */
+  /** Opens it for reading; the directory need not exist. */
   constructor(directory: string) {
     this.#programs = join(directory, 'programs');
     this.#chains = join(directory, 'chains');
   }
 
-  /** For writing: creates the directory. @throws {Error} of the file system */
+  /** Opens it for writing: creates the directory. @throws {Error} errors of the file system */
   static open(directory: string): Records {
     const records = new Records(directory);
     for (const path of [records.#programs, records.#chains])
@@ -154,7 +151,7 @@ export class Records {
     return records;
   }
 
-  /** The readable records; leftovers of an interrupted write are skipped. */
+  /** The readable records; what an interrupted write has left is skipped. */
   programs(): ProgramRecord[] {
     return readAll<ProgramRecord>(this.#programs);
   }
@@ -167,7 +164,7 @@ export class Records {
     replaceFile(join(this.#programs, `${record.key}.json`), JSON.stringify(record));
   }
 
-  /** Before the record that has that generation. */
+  /** Call it before the record with this generation is stored. */
   putInstructions(place: Pick<ProgramRecord, 'generation' | 'key'>, instructions: Instructions): void {
     replaceFile(this.#instructionsPath(place), instructions.bytes);
   }
@@ -176,12 +173,12 @@ export class Records {
     replaceFile(join(this.#chains, `${record.key}.json`), JSON.stringify(record));
   }
 
-  /** With maps by their index in the record. @throws {Error} of the file system */
+  /** The instructions, with maps replaced by their index in the record. @throws {Error} errors of the file system */
   instructions(place: Pick<ProgramRecord, 'generation' | 'key'>): Instructions {
     return new Instructions(readFileSync(this.#instructionsPath(place)));
   }
 
-  /** Drops the records and instructions of all programs but these. */
+  /** Drops the records and instructions of all other programs. */
   keepPrograms(programs: Iterable<ProgramRecord>): void {
     const kept = new Set<string>();
     for (const record of programs) {
@@ -216,7 +213,7 @@ function readAll<T extends { readonly version: number }>(directory: string): T[]
     });
 }
 
-/** A reader sees either the old or the new one. */
+/** Replaces a file atomically: a reader sees either the old or the new content. */
 function replaceFile(path: string, data: Uint8Array | string): void {
   writeFileSync(`${path}.new`, data, { mode: 0o600 });
   renameSync(`${path}.new`, path);

@@ -1,4 +1,4 @@
-/** The kernel's error in helpful words: which capability, configuration or version is missing. */
+/** Explains errors of the kernel: which capability, configuration or version is missing. */
 import { probeFeatures } from '../../../lib/ebpf/features/features.ts';
 import type { AttachType } from './desired.ts';
 import { ProgramFailure } from './failure.ts';
@@ -24,7 +24,7 @@ const kindOf: Readonly<Record<AttachType, ProgramKind>> = {
   xdp: 'xdp',
 };
 
-/** Probes the kernel once for each kind, when a program of that kind was refused. */
+/** Probes the kernel once for each program type, when a program of that type was refused. */
 export class Refusals {
   readonly #answers = new Map<string, Feature>();
   readonly #probe: (kinds: readonly AttachKind[]) => KernelFeatures;
@@ -36,7 +36,7 @@ export class Refusals {
   /**
    * The failure, with the reason if no program of this type can run here.
    *
-   * @param type - May be one that no kind of object has, such as `lsm`; the kernel is not probed for all of them.
+   * @param type - May be a type that no resource kind has, such as `lsm`; not all types are probed.
    */
   explain(failure: ProgramFailure, type: string): ProgramFailure {
     if ((failure.reason !== 'load' && failure.reason !== 'attach') || failure.mayPass) return failure;
@@ -52,7 +52,7 @@ export class Refusals {
     );
   }
 
-  /** Whether programs of a type can run here, as far as the kernel is probed for it. */
+  /** Whether programs of a type can run here; a type that is not probed counts as available. */
   answer(type: string): Feature {
     let answer = this.#answers.get(type);
     if (answer === undefined) {
@@ -62,7 +62,7 @@ export class Refusals {
       const available = { available: true } as const;
       const program = kind === undefined ? available : programs[kind];
       answer = program.available && way !== undefined ? attach[way] : program;
-      // We mount tracefs if it is missing, so its absence means nothing.
+      // Rampart mounts tracefs if it is missing, so its absence means nothing.
       if (!answer.available && answer.reason === 'no_tracefs') answer = { available: true };
       this.#answers.set(type, answer);
     }
@@ -70,7 +70,7 @@ export class Refusals {
   }
 }
 
-/** Whether a kind of object names it. */
+/** Whether a resource kind has this type. */
 export function isAttachType(type: string): type is AttachType {
   return Object.hasOwn(kindOf, type);
 }

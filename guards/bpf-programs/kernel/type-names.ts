@@ -7,7 +7,7 @@ const programTypeNames: readonly string[] =
   flow_dissector cgroup_sysctl raw_tracepoint_writable cgroup_sockopt tracing struct_ops ext lsm sk_lookup syscall
   netfilter`.split(/\s+/);
 
-/** A number without a name is shown unchanged. */
+/** The type's name; its number if it has no name. */
 export function programTypeName(type: number): string {
   return programTypeNames[type] ?? String(type);
 }
@@ -19,7 +19,7 @@ export const mapTypeNames: readonly string[] =
   reuseport_sockarray percpu_cgroup_storage queue stack sk_storage devmap_hash struct_ops ringbuf inode_storage
   task_storage bloom_filter user_ringbuf cgrp_storage arena`.split(/\s+/);
 
-/** A number without a name is shown unchanged. */
+/** The type's name; its number if it has no name. */
 export function mapTypeName(type: number): string {
   return mapTypeNames[type] ?? String(type);
 }

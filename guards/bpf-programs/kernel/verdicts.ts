@@ -1,4 +1,4 @@
-/** The outcome of each program of one {@link ProgramHost.apply}. */
+/** Collects the outcome of each program during one {@link ProgramHost.apply}. */
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type DesiredProgram, type Outcome, programTypeOf } from './desired.ts';
 import { type FailureReason, failureOf, type ProgramFailure } from './failure.ts';
@@ -8,7 +8,7 @@ import type { Refusals } from './refusals.ts';
 
 export class Verdicts {
   readonly outcomes = new Map<string, Outcome>();
-  /** Why the previous version runs instead of the requested one, by id. */
+  /** Programs whose previous version runs instead of the requested one, by id, with the reason. */
   readonly #kept = new Map<string, { readonly digest: string; readonly failure: ProgramFailure }>();
   readonly #refusals: Refusals;
   readonly #logger: Logger;
@@ -18,7 +18,7 @@ export class Verdicts {
     this.#logger = logger;
   }
 
-  /** The program is attached; for a program that is kept, its previous version is. */
+  /** Call it when a program is attached; for a program that is kept, when its previous version is. */
   loaded({ id }: DesiredProgram, programId: number, notes: readonly string[]): void {
     const kept = this.#kept.get(id);
     this.outcomes.set(
@@ -30,18 +30,21 @@ export class Verdicts {
   }
 
   /**
-   * The program does not run at all.
+   * Call it when the program does not run at all.
    *
-   * @param reason - Unless the error says it itself.
-   * @throws what is a bug of ours
+   * @param reason - Used unless the error has its own.
+   * @throws an error that is a fault of Rampart
    */
   failed(program: DesiredProgram, error: unknown, reason: FailureReason = 'attach'): void {
-    // The failure of the new version counts: users cannot change that its previous version cannot be attached either.
+    // Why the new version failed is more useful: users cannot change that its previous version cannot be attached either.
     const failure = this.#kept.get(program.id)?.failure ?? this.#explained(program, error, reason);
     this.outcomes.set(program.id, failure.outcome);
   }
 
-  /** From now on, {@link loaded} is reported about the previous version. @throws what is a bug of ours */
+  /**
+   * Call it when the previous version is used instead: from then on, {@link loaded} refers to that version. @throws an error that is a
+   * fault of Rampart
+   */
   keep(
     program: DesiredProgram,
     { digest }: ProgramRecord,
@@ -52,7 +55,7 @@ export class Verdicts {
       this.#kept.set(program.id, { digest, failure: this.#explained(program, error, reason) });
   }
 
-  /** An error is a failure of these programs, and of no others. */
+  /** Runs `work`; an error becomes the failure of these programs only. */
   attempt(programs: readonly DesiredProgram[], work: () => void): void {
     try {
       work();
@@ -62,7 +65,7 @@ export class Verdicts {
   }
 
   /**
-   * Attaches the requested version; if it cannot be attached, the previous one stays attached, or is attached again.
+   * Attaches the requested version; if that fails, the previous one stays attached, or is attached again.
    *
    * @param attach - Returns notes for the user.
    */

@@ -1,8 +1,7 @@
 /**
- * Archives in layers: tar (POSIX ustar and pax, GNU long names), plain or compressed with gzip or zstd. Only
- * what a bytecode layer needs is read: regular files of bounded size and number. Entries that could lead
- * elsewhere (links, devices, names with "..") are refused, not skipped: they suggest malice.
- * Nothing is written to disk.
+ * Reads archives in image layers: tar (POSIX ustar and pax, GNU long names), plain or compressed with gzip or zstd. It supports only what a
+ * bytecode layer needs: regular files of bounded size and number. Entries that could lead elsewhere (links, devices, names with "..") are
+ * refused, not skipped: they suggest malice. Nothing is written to disk.
  */
 import { promisify } from 'node:util';
 import { gunzip, zstdDecompress } from 'node:zlib';
@@ -10,11 +9,11 @@ import { gunzip, zstdDecompress } from 'node:zlib';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 
 export interface ArchiveLimits {
-  /** Default: 100. */
+  /** Limit of files. Default: 100. */
   readonly files?: number;
-  /** Limit of one file. Default: 16 MiB. */
+  /** Limit of one file, in bytes. Default: 16 MiB. */
   readonly fileBytes?: number;
-  /** Limit of the uncompressed archive. Default: 24 MiB. */
+  /** Limit of the uncompressed archive, in bytes. Default: 24 MiB. */
   readonly totalBytes?: number;
 }
 
@@ -26,7 +25,7 @@ export interface ArchiveFile {
 
 const defaults = { files: 100, fileBytes: 16 << 20, totalBytes: 24 << 20 };
 const BLOCK = 512;
-/** Directories and headers besides the files. */
+/** Limit of entries for each permitted file: there are also directories and headers. */
 const ENTRIES_FOR_EACH_FILE = 10;
 const MAX_NAME_BYTES = 4096;
 
@@ -79,7 +78,7 @@ interface Header {
 function readFiles(tar: Buffer, what: string, limits: Required<ArchiveLimits>): ArchiveFile[] {
   let at = 0;
 
-  /** The next real entry, with the information from the headers before it; undefined at the end. */
+  /** The next real entry, with the information from the headers that precede it; undefined at the end. */
   function nextEntry(): Header | undefined {
     let longName: string | undefined;
     let pax: ReadonlyMap<string, string> = new Map();
@@ -92,7 +91,7 @@ function readFiles(tar: Buffer, what: string, limits: Required<ArchiveLimits>): 
       }
       if (header.type === 'L') longName = text(readExtra(header));
       else if (header.type === 'x') pax = readPax(readExtra(header));
-      // For all following entries: comments, such as git's.
+      // A global header for all following entries: it has comments, such as git's, and is skipped.
       else if (header.type === 'g') readPax(readExtra(header));
       else {
         const size = pax.has('size') ? Number(pax.get('size')) : header.size;
@@ -108,7 +107,7 @@ function readFiles(tar: Buffer, what: string, limits: Required<ArchiveLimits>): 
     const block = tar.subarray(at, at + BLOCK);
     if (block.length < BLOCK) throw corrupt('it ends without an end marker');
     if (isZero(block)) {
-      // Two of them end it. Some readers would read what follows, and others not.
+      // Two zero blocks end an archive. Data after them is refused, because some readers would read it and others would not.
       if (!isZero(tar.subarray(at))) throw corrupt('it has data after its end marker');
       return undefined;
     }
@@ -130,13 +129,16 @@ function readFiles(tar: Buffer, what: string, limits: Required<ArchiveLimits>): 
     };
   }
 
-  /** Data of a header with information about the next entry. */
+  /** The data of a header that describes the next entry. */
   function readExtra({ size }: Header): Buffer {
     if (size > 16 * MAX_NAME_BYTES) throw over('it has a header that is too large');
     return readContent(size);
   }
 
-  /** `length key=value\n`, with the total length in bytes. */
+  /**
+   * Reads lines of the form `length key=value
+   * `, where the length is that of the whole line in bytes.
+   */
   function readPax(data: Buffer): ReadonlyMap<string, string> {
     const records = new Map<string, string>();
     for (let from = 0; from < data.length;) {
@@ -236,7 +238,7 @@ function totalTooLarge(what: string, limit: number): RampartError {
   });
 }
 
-/** Up to the first zero byte. */
+/** The text up to the first zero byte. */
 function text(bytes: Uint8Array): string {
   const end = bytes.indexOf(0);
   return Buffer.from(end < 0 ? bytes : bytes.subarray(0, end)).toString();
@@ -246,7 +248,7 @@ function isZero(bytes: Uint8Array): boolean {
   return bytes.every((byte) => byte === 0);
 }
 
-/** Octal digits; or, with the first bit set, big-endian bytes, as in GNU tar. */
+/** A number in octal digits or, if the first bit is set, in big-endian bytes as in GNU tar. */
 function numberAt(block: Buffer, at: number, length: number): number | undefined {
   const first = block[at] ?? 0;
   if ((first & 0x80) !== 0) {

@@ -1,4 +1,4 @@
-/** Bytecode in a file of the node. */
+/** Bytecode in a file on the node. */
 import { type BigIntStats, constants, fstatSync } from 'node:fs';
 
 import { AT_FDCWD, type Fd, openat2, openFlags, resolveFlags } from '../../../lib/ebpf/libc.ts';
@@ -6,16 +6,16 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { readBounded } from '../../../lib/files/bounded-read.ts';
 import { digestOf } from '../../../lib/oci/digest.ts';
 
-/** An object file with all its debug information has some 100 kB. */
+/** Limit of an object file; one with complete debug information has some 100 kB. */
 export const MAX_OBJECT_BYTES = 16 << 20;
 
-/** Distinguishes states of a file without reading it. */
+/** Identifies the state of a file, without reading its content. */
 export interface FileState {
   readonly key: string;
 }
 
 /**
- * The state of a file below the root of the node. Symbolic links are followed as on the node, and none leads out of its root.
+ * The state of a file below the root of the node. Symbolic links are followed as on the node, and cannot lead outside of its root.
  *
  * @throws {RampartError} `INPUT` if it is not a regular file or is too large, `SYSTEM` if it cannot be opened.
  */
@@ -38,7 +38,7 @@ export function readObjectFile(
 function open(hostRoot: string, path: string): Fd {
   using root = openat2(AT_FDCWD, hostRoot, { flags: openFlags.PATH | openFlags.DIRECTORY });
   return openat2(root, path, {
-    // Does not block on a pipe that was put there.
+    // O_NONBLOCK: opening must not block if the path is a pipe.
     flags: constants.O_RDONLY | constants.O_NONBLOCK,
     resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
   });

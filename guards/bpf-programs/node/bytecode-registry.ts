@@ -9,10 +9,10 @@ import type { Registry } from '../../../lib/oci/registry.ts';
 import type { BpfProgramsOptions } from '../options.ts';
 import { MAX_OBJECT_BYTES } from './bytecode-file.ts';
 
-/** Limit for all images of a node. */
+/** Limit of all cached images on a node, in bytes. */
 const CACHE_BYTES = 256 << 20;
 
-/** @throws {RampartError} `INPUT` for a registries.conf that cannot be read; what `openRegistry` throws. */
+/** @throws {RampartError} `INPUT` for a registries.conf that cannot be read; errors of `openRegistry`. */
 export async function openBytecodeRegistry(
   cacheDirectory: string,
   { bpfRegistries, bpfInsecureRegistry }: Pick<BpfProgramsOptions, 'bpfInsecureRegistry' | 'bpfRegistries'>,

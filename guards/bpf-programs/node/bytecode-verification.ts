@@ -9,21 +9,22 @@ import { type SignatureTerms, verifySignatures } from '../../../lib/oci/signatur
 import { readTrustRootFile } from '../../../lib/oci/signatures/trust-root.ts';
 import { parseVerification } from '../../../lib/oci/signatures/verification.ts';
 
-/** Reads the configuration once it is needed, and again only if it could not be read. */
+/** Reads the configuration when it is first needed; later only if that failed. */
 export class BytecodeVerification {
   readonly #path: string;
   #terms: SignatureTerms | undefined;
 
-  /** @param path - Of the configuration. */
+  /** @param path - The path of the configuration. */
   constructor(path: string) {
     this.#path = path;
   }
 
   /**
-   * Asks the registry for the signatures of an image. If the registry is unavailable, those that it had are verified.
+   * Verifies the signatures of an image, which are requested from the registry. If the registry is unavailable, the signatures that it
+   * returned earlier are used.
    *
-   * @throws {RampartError} `PRIVILEGE` if it does not have the required ones; `INPUT`, `NOT_FOUND`, `SYSTEM` for a configuration that cannot be
-   *   used; what `Registry.pull` throws
+   * @throws {RampartError} `PRIVILEGE` if required signatures are missing; `INPUT`, `NOT_FOUND`, `SYSTEM` for a configuration that cannot
+   * be used; errors of `Registry.pull`
    */
   async checkImage(
     registry: Pick<Registry, 'layer' | 'pull'>,
@@ -33,7 +34,7 @@ export class BytecodeVerification {
     await verifySignatures(registry, artifact, this.#read(), options);
   }
 
-  /** @throws {RampartError} `PRIVILEGE` unless unsigned bytecode is allowed; as {@link checkImage} for the configuration */
+  /** @throws {RampartError} `PRIVILEGE` unless unsigned bytecode is allowed; errors of the configuration as in {@link checkImage} */
   checkFile(path: string): void {
     if (this.#read().allowUnsigned === true) return;
     throw new RampartError(errorCodes.PRIVILEGE, {
@@ -48,7 +49,7 @@ export class BytecodeVerification {
   }
 }
 
-/** @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT` */
+/** @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT` if the configuration cannot be used */
 function readTerms(path: string): SignatureTerms {
   const document = readYaml(path);
   if (!isObject(document)) throw unusable(path, 'it is not a mapping');

@@ -1,4 +1,4 @@
-/** The bytecode of each parent: known at once for a file, after a while for an image. */
+/** Provides the bytecode of each parent: of a file at once, of an image once it has been pulled. */
 import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { Backoff } from '../../../lib/time/backoff.ts';
@@ -9,7 +9,7 @@ import type { BytecodeImage } from '../spec-schema.ts';
 import { fileState, readObjectFile } from './bytecode-file.ts';
 import type { BytecodeVerification } from './bytecode-verification.ts';
 
-/** The present state of a parent's bytecode. */
+/** The current state of a parent's bytecode. */
 export type BytecodeState =
   | { readonly is: 'pending'; readonly message: string }
   | { readonly is: 'failed'; readonly message: string }
@@ -22,11 +22,11 @@ export type BytecodeState =
 export interface PulledBytecode {
   readonly digest: string;
   readonly bytes: () => Promise<Uint8Array>;
-  /** Programs that the labels of the image declare, with their types; undefined if it has no such labels. */
+  /** Programs declared by the labels of the image, with their types; undefined if it has no such labels. */
   readonly types?: Readonly<Record<string, string>> | undefined;
-  /** Why it is not known whether this is the newest. */
+  /** Why this may not be the newest version. */
   readonly stale?: string | undefined;
-  /** Why it may not be loaded: an error about its signatures. */
+  /** Why it may not be loaded: the error about its signatures. */
   readonly untrusted?: unknown;
 }
 
@@ -44,7 +44,7 @@ export type PullBytecode = (
 export interface BytecodeOptions {
   readonly hostRoot: string;
   readonly pull: PullBytecode;
-  /** If given, files must be allowed by it. */
+  /** If set, decides which bytecode may be loaded, including files. */
   readonly verification?: BytecodeVerification | undefined;
   /** Called when the state of a parent has changed. */
   readonly onChange: () => void;
@@ -52,10 +52,10 @@ export interface BytecodeOptions {
   readonly logger: Logger;
 }
 
-/** A tag that is always pulled may point elsewhere. */
+/** How often an image with the pull policy Always is pulled again: its tag may have moved. */
 const ALWAYS_MS = 60_000;
 const RETRY = { baseMs: 1_000, maxMs: 60_000 };
-/** A cached image arrives sooner than this: its object need not report first that it is being pulled. */
+/** A cached image is available sooner than this: its object need not report in between that it is being pulled. */
 const SOON_MS = 100;
 
 interface FileEntry {
@@ -69,24 +69,27 @@ interface ImageEntry {
   readonly backoff: Backoff;
   state: BytecodeState;
   running: boolean;
-  /** The first pull, which the first pass may await. */
+  /** The first pull of an image; a pass may wait for it. */
   first: Promise<void> | undefined;
-  /** Monotonic; when the registry is queried again. Infinity: not without a change. */
+  /** When to ask the registry again, by the monotonic clock; Infinity: only after a change. */
   dueMs: number;
 }
 
 export class BytecodeSource implements Disposable {
   readonly #options: BytecodeOptions;
-  /** Files of bytecode by path. */
+  /** Files with bytecode, keyed by path. */
   readonly #files = new Map<string, FileEntry>();
-  /** Keyed by the key of the parent. */
+  /** Keyed by the parent's key. */
   readonly #images = new Map<string, ImageEntry>();
 
   constructor(options: BytecodeOptions) {
     this.#options = options;
   }
 
-  /** Starts to fetch it if it is missing; `onChange` is called when it has come. Files are checked each time. */
+  /**
+   * The state of a parent's bytecode. Starts fetching it if it is missing; `onChange` is called once it is available. Files are checked
+   * each time.
+   */
   stateOf(parent: Parent): BytecodeState {
     const { path, image } = parent.bytecode;
     const { bytecode: field } = parent.fields;
@@ -103,9 +106,9 @@ export class BytecodeSource implements Disposable {
   }
 
   /**
-   * Waits a moment for what was requested for the first time: `onChange` is not called for it then.
+   * Waits briefly for images that are being pulled for the first time; `onChange` is not called for those that arrive meanwhile.
    *
-   * @returns whether something was.
+   * @returns whether there were any to wait for.
    * @throws the signal's reason
    */
   async soon(signal: AbortSignal): Promise<boolean> {
@@ -124,7 +127,7 @@ export class BytecodeSource implements Disposable {
     return true;
   }
 
-  /** Forgets the parents that are not among these. */
+  /** Forgets all other parents. */
   keepOnly(parents: ReadonlySet<string>): void {
     for (const [key, { stop }] of this.#images) {
       if (parents.has(key)) continue;
@@ -133,7 +136,7 @@ export class BytecodeSource implements Disposable {
     }
   }
 
-  /** Milliseconds until a registry must be queried again. */
+  /** Milliseconds until an image has to be looked up in its registry again. */
   get dueInMs(): number {
     let dueMs = Infinity;
     for (const one of this.#images.values()) if (!one.running) dueMs = Math.min(dueMs, one.dueMs);
@@ -214,7 +217,7 @@ export class BytecodeSource implements Disposable {
         entry.backoff.reset();
         entry.dueMs = image.imagepullpolicy === 'Always' ? systemClock.monotonicMs() + ALWAYS_MS : Infinity;
       } else {
-        // The image may be signed later.
+        // Retried, since the image may be signed later.
         const message = `${this.#failureOf(untrusted, parent)}\nRetrying.`;
         entry.state = { is: 'ready', ...pulled, bytes, untrusted: message };
         entry.dueMs = systemClock.monotonicMs() + entry.backoff.nextMs();
@@ -227,7 +230,7 @@ export class BytecodeSource implements Disposable {
     } finally {
       entry.running = false;
     }
-    // Notifies even if nothing changed: callers that wait must know when it is due again.
+    // Called even if nothing changed: whoever waits needs to know when the next attempt is due.
     if (entry.first === undefined) this.#options.onChange();
   }
 
@@ -235,7 +238,7 @@ export class BytecodeSource implements Disposable {
     return `${parent.fields.bytecode}.image: ${messageOf(this.#reported(error, parent))}`;
   }
 
-  /** The error for its object; the log has all of it. */
+  /** Logs the complete error, and returns the error to show in the object. */
   #reported(error: unknown, parent: Parent): unknown {
     this.#options.logger.warn(
       { parent: parent.key, err: error },
@@ -245,7 +248,7 @@ export class BytecodeSource implements Disposable {
   }
 }
 
-/** The author of the object chooses the host, but must not find out what listens there. */
+/** Whether the parent belongs to a tenant. Its author chooses the registry's host, and must not learn from errors what listens there. */
 export const isOfTenant = ({ kind }: Parent): boolean => kind.scope === 'Namespaced';
 
 function failed(message: string): BytecodeState {

@@ -1,6 +1,6 @@
 /**
- * Bytecode in OCI images: which file of the one layer it is, and what the labels of the image say about it
- * (bpfman, docs/design/bpf-image-spec: labels io.ebpf.programs and io.ebpf.maps, and the older ones).
+ * Bytecode in OCI images: which file in the single layer it is, and what the labels of the image say about it (bpfman,
+ * docs/design/bpf-image-spec: the labels io.ebpf.programs and io.ebpf.maps, and older ones).
  */
 import { endianness } from 'node:os';
 
@@ -30,7 +30,7 @@ const imageLabels = {
 export interface ImageOptions {
   readonly registry: Pick<Registry, 'layer' | 'pull'>;
   readonly client: KubeClient;
-  /** If given, images must have these signatures. */
+  /** If set, images must have the signatures that it requires. */
   readonly verification?: BytecodeVerification | undefined;
 }
 
@@ -92,8 +92,7 @@ async function credentialsFor(
 }
 
 /**
- * The programs that the image declares, with their types by name ('' if only the name is given); undefined if it declares
- * nothing.
+ * The programs that the image declares: their types, keyed by name ('' if only the name is given); undefined if it declares no programs.
  *
  * @throws {RampartError} `CORRUPT` for labels that are not a JSON object of strings.
  */
@@ -137,7 +136,7 @@ function stringsOf(text: unknown): Readonly<Record<string, string>> | undefined 
 /**
  * The object file of an image.
  *
- * @throws {RampartError} `CORRUPT` for an image of another shape, and what the registry throws.
+ * @throws {RampartError} `CORRUPT` if the image has another structure; errors of the registry.
  */
 export async function objectOf(
   registry: Pick<Registry, 'layer'>,

@@ -1,7 +1,4 @@
-/**
- * The programs of this node's kernel, held by one process at a time: two that do not know of each other would remove each
- * other's programs.
- */
+/** Access to the programs in this node's kernel, for one process at a time: two processes would remove each other's programs. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -16,20 +13,20 @@ import type { ReadOptions } from '../kernel/running/kept.ts';
 export interface HostPlace {
   /** The mount point of the node's bpffs. */
   readonly bpffs: string;
-  /** On tmpfs. */
+  /** A directory on tmpfs. */
   readonly stateDirectory: string;
 }
 
-/** Directory of all of Rampart's pins, below the mount point. */
+/** The directory with all pins of Rampart, in the bpffs. */
 export const pinDirectory = 'rampart';
 
-/** The stored state of programs, in the state directory. */
+/** The directory with the stored state of programs, in the state directory. */
 export function programsDirectory(stateDirectory: string): string {
   return join(stateDirectory, 'programs');
 }
 
 /**
- * The caller disposes it; programs stay.
+ * The caller disposes of it; the programs stay.
  *
  * @throws {RampartError} `IN_USE` if another process holds them, `UNSUPPORTED` without a bpffs.
  */

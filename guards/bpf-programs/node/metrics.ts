@@ -7,18 +7,18 @@ export class NodeCounts {
   passes = 0;
   failedPasses = 0;
   driftRepaired = 0;
-  /** When the last pass ended, by the wall clock; undefined before the first one. */
+  /** When the last pass ended, in ms since 1970; undefined before the first one. */
   lastPassMs: number | undefined;
-  /** Programs in each state after the last pass. */
+  /** The number of programs in each state after the last pass. */
   loaded = 0;
   failed = 0;
   outdated = 0;
   folded: () => number = () => 0;
-  /** Undefined: volumes are not served. */
+  /** Undefined if volumes are not served. */
   csi: { readonly mounted: number; readonly failures: number } | undefined;
 }
 
-/** Registers `rampart_bpf_programs_*`. @throws when the registry has them already. */
+/** Registers `rampart_bpf_programs_*`. @throws if the registry already has them. */
 export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts = new NodeCounts()): void {
   const { counter, gauge } = metricFamily(metrics, 'rampart_bpf_programs');
   gauge('loaded', 'eBPF programs that the kernel runs for objects of this guard.', () => counts.loaded);

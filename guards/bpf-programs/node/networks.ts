@@ -12,7 +12,7 @@ import { NetworkPlace } from '../kernel/place/network-place.ts';
 
 const DIRECTORY = 'run/netns';
 
-/** The node's own network namespace, and those with a name; each once, also if it has several names. */
+/** The node's own network namespace, and the named ones; each only once, even if it has several names. */
 export function networksOf(hostRoot: string): DiscoveredNetwork[] {
   using own = NetworkPlace.own();
   const seen = new Set([own.inode]);
@@ -28,7 +28,7 @@ export function networksOf(hostRoot: string): DiscoveredNetwork[] {
   return [{ path: undefined, interfaces: namesOf(own) }, ...named];
 }
 
-/** Interfaces in the network namespace of a container; empty if it is gone. */
+/** The interfaces in a container's network namespace; empty if the namespace is gone. */
 export function interfacesIn(container: ContainerPlace): string[] {
   const found = unlessGone(() => {
     using network = NetworkPlace.of({ container });
@@ -55,7 +55,7 @@ function namesIn(directory: string): string[] {
   }
 }
 
-/** Between listing and opening, it may go; and the name of a former namespace may remain. */
+/** Undefined if a namespace disappeared between listing and opening, or only its name is left. */
 function unlessGone<T>(read: () => T): T | undefined {
   try {
     return read();

@@ -1,4 +1,4 @@
-/** Writes the objects of this node. */
+/** Writes the per-node objects of this node. */
 import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { isAlreadyExists, isNotFound, orUndefined } from '../../../lib/kube/client/client-errors.ts';
@@ -14,17 +14,17 @@ import { annotations as names, isNodeFinalizer } from '../engine/names.ts';
 import { keptStatus, objectsOf, type WantedObject } from '../engine/node-object.ts';
 import type { Reported } from '../engine/reported.ts';
 
-/** Called with each condition before it is written. */
+/** Is informed of each condition before it is written. */
 export interface ConditionListener {
   condition(reported: Reported, before: readonly Condition[] | undefined): void;
-  /** Keeps the outcomes for all objects of this node; others are outdated. */
+  /** Called with the outcomes of all objects on this node: anything else that is remembered is outdated. */
   keepOnly(all: readonly Reported[]): void;
 }
 
 export interface NodeObjectsOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
-  /** Caches of this node's objects, one for each kind. */
+  /** Caches of this node's objects, one for each per-node kind. */
   readonly caches: readonly IndexedCache<NodeObject>[];
   readonly findings: ConditionListener;
   readonly logger: Logger;
@@ -33,10 +33,10 @@ export interface NodeObjectsOptions {
 /** How many requests run at the same time. */
 const PARALLEL = 8;
 
-/** The objects of one kind. */
+/** The per-node objects of one kind. */
 class ObjectsOfKind implements Disposable {
   readonly cache: IndexedCache<NodeObject>;
-  /** The API's last responses, until the cache has caught up: a second write based on an old state would be refused. */
+  /** The latest objects that the API returned, until the cache has them: a second write based on an older version would be refused. */
   readonly latest = new Map<string, NodeObject>();
   readonly #following: Disposable;
 
@@ -88,9 +88,10 @@ export class NodeObjects implements Disposable {
   }
 
   /**
-   * Updates the objects. Those that the kernel no longer runs lose their finalizer and are deleted.
+   * Updates the objects. Those whose programs the kernel no longer runs lose their finalizer and are deleted.
    *
-   * @param kept - If the kernel could not be changed: why. Objects that are no longer wanted then stay, with this as their condition.
+   * @param kept - The reason, if the kernel could not be changed: objects that are no longer wanted then stay, with this text in their
+   * condition.
    * @returns whether everything is written; otherwise, call it again.
    */
   async write(all: readonly Reported[], kept: string | undefined, signal: AbortSignal): Promise<boolean> {
@@ -105,12 +106,12 @@ export class NodeObjects implements Disposable {
       }),
     );
     this.#options.findings.keepOnly(all);
-    // New ones come first: otherwise a parent would briefly have no object of this node.
+    // New objects come first: otherwise a parent would briefly have no object on this node.
     const failed = (await this.#run(reports, signal)) + (await this.#run(ends, signal));
     return failed === 0;
   }
 
-  /** @returns how many have failed. */
+  /** @returns how many of the works failed. */
   async #run(works: readonly (() => Promise<void>)[], signal: AbortSignal): Promise<number> {
     let failed = 0;
     const next = works[Symbol.iterator]();
@@ -129,7 +130,7 @@ export class NodeObjects implements Disposable {
     return failed;
   }
 
-  /** Whether a change of a cache is a write of this process. */
+  /** Whether a cache change is this process's own write. */
   isOwn({ type, key, object }: CacheChange<NodeObject>): boolean {
     if (type === 'deleted') return false;
     const latest = this.#kinds.get(object.kind ?? '')?.latest.get(key);
@@ -142,7 +143,7 @@ export class NodeObjects implements Disposable {
     if (kind === undefined) throw new TypeError(`no cache of ${type.kind}`);
     let object = kind.get(key);
     if (object !== undefined && (isDeleting(object) || controllerOf(object)?.uid !== parent.uid)) {
-      // It was deleted, or is left over from a parent of the same name: it is created again once it is gone.
+      // It was deleted, or belongs to an earlier parent with the same name: it is created again once it is gone.
       await this.#end(kind, object, undefined, signal);
       return;
     }
@@ -173,13 +174,13 @@ export class NodeObjects implements Disposable {
       const object = withController(bare, parent.kind.type, parent.object);
       return kind.keep(await this.#options.client.create(type, object, { signal }));
     } catch (error) {
-      // The cache will show it; its namespace may be terminating.
+      // If it exists, the cache will show it; if the namespace is not found, it is being deleted.
       if (isAlreadyExists(error) || isNotFound(error)) return undefined;
       throw error;
     }
   }
 
-  /** Restores labels, annotations and the finalizer, if they were changed. */
+  /** Restores labels, annotations and the finalizer if they were changed. */
   async #correct(
     kind: ObjectsOfKind,
     object: NodeObject,

@@ -1,4 +1,4 @@
-/** The passes of a node: each compares everything that is requested with the kernel, and reports the outcome. */
+/** The passes of a node: each compares everything that is requested with the kernel, applies the difference, and reports the outcome. */
 import type { NodeContext } from '../../../guard/context.ts';
 import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import type { Node, Pod } from '../../../lib/kube/object/object.ts';
@@ -22,21 +22,21 @@ import { interfacesIn, networksOf } from './networks.ts';
 import { selectContainers } from './selected-containers.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 
-/** Changes that arrive together are handled together. */
+/** Changes within this time are handled together. */
 const SETTLE_MS = 5;
 /** How often the kernel is compared with what was applied, and files and routes are checked: none of these sends notifications. */
 const LOOK_MS = 5_000;
-/** Interfaces come and go in bulk, with pods. */
+/** Interfaces appear and disappear in bulk, with pods. */
 const INTERFACES_SETTLE_MS = 100;
-/** A missing interface is noticed within a second. */
+/** With this backoff, a missing interface is noticed within a second of its creation. */
 const RETRY = { baseMs: 500, maxMs: 1_000 };
 
 type ParentCaches = readonly { readonly kind: ParentKind; readonly cache: IndexedCache<ParentObject> }[];
 
 export interface PassesOptions extends Pick<BytecodeOptions, 'pull' | 'verification'> {
-  /** Opens the programs of this node's kernel; called again if it fails. */
+  /** Opens access to the programs in this node's kernel; called again after a failure. */
   readonly openHost: (signal: AbortSignal, onTargetChange: () => void) => Promise<ProgramHost>;
-  /** Undefined: this node serves no volumes. */
+  /** Undefined if this node serves no volumes. */
   readonly csi?: Pick<CsiDriver, 'failures' | 'mounted' | 'problem' | 'refresh'> | undefined;
 }
 
@@ -47,7 +47,7 @@ export interface NodeCaches {
   readonly objects: readonly IndexedCache<NodeObject>[];
 }
 
-/** Whether the request has changed: the finalizer and the condition, which the operator writes, do not matter to a node. */
+/** Whether what a user requests has changed: the finalizer and the condition, which the operator writes, do not matter on a node. */
 function isAskedAnew({ type, object, previous }: CacheChange<ParentObject>): boolean {
   if (type !== 'modified' || previous === undefined) return true;
   const asked = ({ metadata: { uid, generation, deletionTimestamp } }: ParentObject): string =>
@@ -55,7 +55,7 @@ function isAskedAnew({ type, object, previous }: CacheChange<ParentObject>): boo
   return asked(object) !== asked(previous);
 }
 
-/** Notifications of the node's interfaces; without them, interfaces are only polled. */
+/** Calls `onChange` when the kernel reports a change of the node's interfaces; if that is not possible, they are only polled. */
 function followAttachments(logger: Logger, onChange: () => void): Disposable {
   const stack = new DisposableStack();
   let timer: NodeJS.Timeout | undefined;
@@ -75,7 +75,7 @@ function followAttachments(logger: Logger, onChange: () => void): Disposable {
   return stack;
 }
 
-/** The users' objects, compiled; an object is compiled again only if it has changed. */
+/** Returns the users' objects in compiled form; an object is compiled again only if it has changed. */
 function compiledParents(caches: ParentCaches): () => Parent[] {
   const compiled = new Map<string, { readonly version: string; readonly parent: Parent }>();
 
@@ -101,7 +101,7 @@ function compiledParents(caches: ParentCaches): () => Parent[] {
   };
 }
 
-/** One for a node. Disposing it leaves the kernel's programs running. */
+/** One instance for each node. Disposing of it leaves the programs in the kernel. */
 export class Passes implements AsyncDisposable {
   readonly #context: NodeContext;
   readonly #options: PassesOptions;
@@ -114,7 +114,7 @@ export class Passes implements AsyncDisposable {
   #changed = Promise.withResolvers<void>();
   #containersKnown = false;
   #host: ProgramHost | undefined;
-  /** Drift that no pass has repaired yet. */
+  /** Changes made by others that no pass has repaired yet. */
   #drift: Drift[] = [];
   #verifiedAtMs = systemClock.monotonicMs();
   #problem: string | undefined = 'the kernel has not been read yet';
@@ -138,12 +138,12 @@ export class Passes implements AsyncDisposable {
     });
   }
 
-  /** Why the node is not in the requested state, or not known to be. */
+  /** Why the node is not in the requested state, or why its state is unknown; undefined if it is. */
   get problem(): string | undefined {
     return this.#problem;
   }
 
-  /** Until the signal aborts. */
+  /** Runs until the signal aborts. */
   async run(): Promise<void> {
     const { hostRoot, signal, logger } = this.#context;
     const { pull, verification, openHost } = this.#options;
@@ -192,7 +192,7 @@ export class Passes implements AsyncDisposable {
     for (const cache of objects) {
       stack.use(
         cache.subscribe((change) => {
-          // Our own writes need not be handled again.
+          // This process's own writes need no pass.
           if (!this.#written.isOwn(change)) this.#wake();
         }),
       );
@@ -207,13 +207,13 @@ export class Passes implements AsyncDisposable {
     return stack;
   }
 
-  /** Whether everything was done; otherwise, retry soon. */
+  /** One pass. Returns whether everything was done; otherwise, retry soon. */
   async #pass(reconciler: Reconciler): Promise<boolean> {
     const { nodeName, signal, containers, hostRoot } = this.#context;
     for (const drift of await this.#lookForDrift())
       if (!this.#drift.some(({ what }) => what === drift.what)) this.#drift.push(drift);
     const { node, pods } = this.#caches;
-    // Read on demand: few objects need it, and reading routes and addresses takes a while with many pods.
+    // Determined on demand: few objects need it, and reading routes and addresses takes long on a node with many pods.
     let primary: { readonly found: PrimaryInterface | undefined } | undefined;
     const result = await reconciler.pass(
       {

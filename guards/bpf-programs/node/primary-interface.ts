@@ -1,21 +1,21 @@
-/** The primary interface of a node: that of its InternalIP, else that of its default route. */
+/** The primary interface of a node: the one with its InternalIP, or else the one of its default route. */
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 
 import type { Node } from '../../../lib/kube/object/object.ts';
 import type { PrimaryInterface } from '../engine/node-view.ts';
 
-/** This machine's own addresses and routes. */
+/** Addresses and routes of this machine. */
 export interface Network {
-  /** Addresses and names of the interfaces that are up, in the order of the kernel. */
+  /** Addresses of interfaces that are up, with the interface's name, in the kernel's order. */
   readonly addresses: readonly { readonly name: string; readonly address: string }[];
   /** The interface of the default route, if there is one. */
   readonly defaultRoute: string | undefined;
 }
 
 /**
- * bpfman takes the first interface that has the InternalIP. A Node may have several: one for each family, and on a single machine one for each
- * interface; among theirs, that of the default route comes first.
+ * Like bpfman, the first interface that has the InternalIP. A Node may have several InternalIPs: one for each address family, and on a
+ * single machine one for each interface. If several interfaces have one, the interface of the default route takes precedence.
  */
 export function primaryInterface(
   node: Node | undefined,
@@ -44,18 +44,18 @@ export function primaryInterface(
 function ownNetwork(): Network {
   return {
     addresses: Object.entries(networkInterfaces()).flatMap(([label, addresses = []]) =>
-      // IPv4 addresses may have a label, which begins with the name of the interface: eth0:1 (ip-address(8)).
+      // An IPv4 address may have a label that begins with the name of the interface: eth0:1 (ip-address(8)).
       addresses.map(({ address }) => ({ name: label.split(':')[0] ?? label, address })),
     ),
     defaultRoute: ipv4Default(textOf('/proc/net/route')) ?? ipv6Default(textOf('/proc/net/ipv6_route')),
   };
 }
 
-/** `struct rtentry`: the route is usable, and goes through a gateway or not (include/uapi/linux/route.h). */
+/** Flags of `struct rtentry` (include/uapi/linux/route.h): the route is usable, and whether it goes through a gateway. */
 const RTF_UP = 0x1;
 const RTF_REJECT = 0x200;
 
-/** `/proc/net/route`: interface, destination, gateway, flags, three counters, metric, mask. */
+/** Fields in `/proc/net/route`: interface, destination, gateway, flags, three counters, metric, mask. */
 function ipv4Default(text: string): string | undefined {
   const routes = text
     .split('\n')
@@ -70,7 +70,7 @@ function ipv4Default(text: string): string | undefined {
   );
 }
 
-/** `/proc/net/ipv6_route`: destination, its length, source, its length, next hop, metric, two counters, flags, interface. */
+/** Fields in `/proc/net/ipv6_route`: destination, its length, source, its length, next hop, metric, two counters, flags, interface. */
 function ipv6Default(text: string): string | undefined {
   const routes = text.split('\n').map((line) => line.trim().split(/\s+/));
   return lowest(
@@ -95,7 +95,7 @@ function textOf(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    // No IPv6 in this kernel, for one.
+    // For example, the kernel has no IPv6.
     return '';
   }
 }

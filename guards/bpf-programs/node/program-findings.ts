@@ -1,4 +1,4 @@
-/** Reports programs that do not run, run again, or were repaired: once per change, as a finding and as an Event on their object. */
+/** Reports programs that do not run, run again, or were repaired: once for each change, as a finding and as an Event on their object. */
 import type { NodeContext } from '../../../guard/context.ts';
 import { FindingLimiter } from '../../../guard/stream/finding-limiter.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
@@ -20,7 +20,7 @@ export interface ProgramFindingsOptions {
   readonly clock?: Clock;
 }
 
-/** The meaning of each condition of a wanted program; others have none: it waits, or is not wanted here. */
+/** What the condition of a program means. Other conditions mean neither: the program waits, or is not wanted here. */
 const meanings: Readonly<Partial<Record<string, 'failed' | 'runs'>>> = {
   Loaded: 'runs',
   NotLoaded: 'failed',
@@ -38,14 +38,14 @@ const events: Readonly<Record<ProgramVerdict, string>> = {
   'map-lost': 'MapContentsLost',
 };
 
-/** The reason is whole in its own key. */
+/** The message has only the beginning of a reason; the complete reason has its own key. */
 const MAX_REASON = 500;
 
 export class ProgramFindings implements ConditionListener {
   readonly #options: ProgramFindingsOptions;
   readonly #clock: Clock;
   readonly #limiter: FindingLimiter;
-  /** Keyed by object: the last reported failure; empty: it runs. */
+  /** The last reported failure, keyed by object; empty if its program runs. */
   readonly #reported = new Map<string, string>();
 
   constructor(options: ProgramFindingsOptions) {
@@ -54,14 +54,12 @@ export class ProgramFindings implements ConditionListener {
     this.#limiter = new FindingLimiter({ clock: this.#clock });
   }
 
-  /** How many were folded. */
+  /** The number of findings that were folded. */
   get folded(): number {
     return this.#limiter.folded;
   }
 
-  /**
-   * Called before the object has the condition; an earlier process reported a failure that is already in the object.
-   */
+  /** Called before the condition is written. A failure that the object already has was reported by an earlier process. */
   condition(reported: Reported, before: readonly Condition[] | undefined): void {
     const { wanted, condition, isDisplaced, isKept, lost } = reported;
     if (lost.length > 0) this.#notify('map-lost', reported, lost.join(' '));
@@ -77,7 +75,7 @@ export class ProgramFindings implements ConditionListener {
     this.#notify(verdict, reported, meaning === 'runs' ? '' : condition.message);
   }
 
-  /** A finding for repaired drift: once for each object of a user. */
+  /** Reports repaired drift: one finding for each user's object. */
   repaired(drift: readonly Drift[], all: readonly Reported[]): void {
     for (const { what, owners } of drift) {
       for (const owner of new Set(owners)) {
@@ -89,7 +87,7 @@ export class ProgramFindings implements ConditionListener {
     }
   }
 
-  /** Forgets the objects that are not among these. */
+  /** Forgets all other objects. */
   keepOnly(all: readonly Reported[]): void {
     const wanted = new Set(all.map((one) => keyOf(one.wanted)));
     for (const key of this.#reported.keys()) if (!wanted.has(key)) this.#reported.delete(key);
@@ -125,7 +123,7 @@ export class ProgramFindings implements ConditionListener {
   }
 }
 
-/** Unique on a node. */
+/** A key that is unique on the node. */
 function keyOf({ parent, id }: Wanted): string {
   return `${parent.kind.nodeType.kind} ${id}`;
 }
@@ -148,7 +146,7 @@ function failureOf({ type, message }: Pick<Condition, 'message' | 'type'>): stri
   return `${type} ${message}`;
 }
 
-/** Undefined if the object has no such condition. */
+/** The failure in an object's conditions; undefined if they report none. */
 function failureIn(conditions: readonly Condition[] = []): string | undefined {
   const [failed] = conditions.filter(({ type }) => meanings[type] === 'failed');
   return failed && failureOf(failed);

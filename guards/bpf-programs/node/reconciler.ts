@@ -1,6 +1,6 @@
 /**
- * One pass over everything requested of this node, of every kind and scope: what is desired, what of it the kernel can run, and
- * the outcome.
+ * One pass over everything that is requested on this node, of every kind and scope: determines what is desired, lets the kernel run it, and
+ * collects the outcomes.
  */
 import { messageOf } from '../../../lib/errors/errors.ts';
 import {
@@ -37,42 +37,42 @@ import { RefusedPrograms } from './refused-programs.ts';
 
 /** The inputs of a pass. */
 export interface PassInput {
-  /** All, also those that are being deleted. */
+  /** All objects, including those being deleted. */
   readonly parents: readonly Parent[];
   readonly nodeLabels: Labels;
   readonly node: NodeView;
-  /** Whether the containers of this machine are known; until then, programs that select containers can only wait. */
+  /** Whether the containers of this machine are known; until then, programs that select containers have to wait. */
   readonly containersKnown: boolean;
 }
 
 export interface PassResult {
   readonly reported: readonly Reported[];
-  /** Why objects that are no longer wanted must stay: the kernel could not be changed. */
+  /** Why objects that are no longer wanted must stay: the kernel could not be changed. Undefined if it could. */
   readonly kept: string | undefined;
-  /** Something may resolve without a change of any object. */
+  /** Whether a failure may resolve without a change of any object. */
   readonly retry: boolean;
-  /** Programs that the kernel runs. */
+  /** The number of programs that run in the requested version. */
   readonly loaded: number;
-  /** Programs of which it runs nothing. */
+  /** The number of programs that do not run in any version. */
   readonly failed: number;
-  /** Programs whose last working version runs, because the requested one cannot. */
+  /** The number of programs whose previous version runs, because the requested one cannot. */
   readonly outdated: number;
 }
 
 export interface ReconcilerOptions {
-  /** The kernel's programs, or why they are unavailable on this node. */
+  /** Access to the programs in the kernel. Rejects if this node cannot run any. */
   readonly host: () => Promise<ProgramHost>;
   readonly bytecode: BytecodeSource;
   readonly logger: Logger;
 }
 
-/** One program that the kernel is asked to run. */
+/** A program that is passed to the kernel. */
 interface Tried {
   readonly desired: DesiredProgram;
   readonly notes: readonly string[];
-  /** Why it cannot be loaded: then the kernel is only asked to keep what runs. */
+  /** Why it cannot be loaded: then the kernel only keeps a version that already runs. */
   readonly early?: NodeCondition;
-  /** The running version may be the requested one, although its source cannot be read now. */
+  /** Whether the running version may be the requested one, although its source cannot be read now. */
   readonly mayBeCurrent?: boolean;
 }
 
@@ -84,7 +84,7 @@ export class Reconciler {
     this.#options = options;
   }
 
-  /** @returns undefined if nothing was done, because what runs in containers would be removed. */
+  /** @returns undefined if nothing was done, because containers are not known yet and their programs would be removed. */
   async pass(input: PassInput, signal: AbortSignal): Promise<PassResult | undefined> {
     const parents = input.parents.filter(({ deleting }) => !deleting);
     this.#options.bytecode.keepOnly(new Set(parents.map(({ key }) => key)));
@@ -167,7 +167,7 @@ export class Reconciler {
     }
   }
 
-  /** Nothing can be loaded on this node, and each object says why. */
+  /** The result if no program can run on this node: each object says why. */
   #withoutHost(parents: readonly Parent[], input: PassInput, error: unknown): PassResult {
     const message = messageOf(error);
     const verdicts = new Map<string, Verdict>();
@@ -176,12 +176,12 @@ export class Reconciler {
       const early = selection(one.parent, input.nodeLabels) ?? nodeCondition('NotLoaded', message);
       verdicts.set(one.id, { condition: early });
     }
-    // Objects that request nothing do not report what could not be done for them.
+    // If nothing is wanted here, there is nothing to retry.
     return { ...result(wanted, verdicts, message), retry: wanted.length > 0 };
   }
 }
 
-/** The functions that a program is loaded with, all or nothing. */
+/** For each program, the functions of its group, which are loaded all or not at all; '' without such a group. */
 function functionsByGroup(tried: readonly Tried[]): (desired: DesiredProgram) => string {
   const all = tried.map(({ desired }) => desired).filter(({ allOrNothing }) => allOrNothing);
   const byGroup = Map.groupBy(all, ({ mapGroup }) => mapGroup);
@@ -194,7 +194,7 @@ function functionsByGroup(tried: readonly Tried[]): (desired: DesiredProgram) =>
   return ({ mapGroup }) => texts.get(mapGroup) ?? '';
 }
 
-/** Why a parent has no programs on this node. */
+/** Why a parent has no programs on this node: its selector does not select the node. Undefined also for an invalid selector. */
 function selection({ nodeSelector, fields }: Parent, nodeLabels: Labels): NodeCondition | undefined {
   if (selectorProblem(nodeSelector) !== undefined || labelsMatch(labelSelectorOf(nodeSelector), nodeLabels))
     return undefined;
@@ -216,7 +216,7 @@ interface Held {
   readonly verdict: Verdict;
 }
 
-/** Running programs whose place is unknown for now, by the id of the object that reports it. */
+/** Running programs whose place is currently unknown, keyed by the id of the object that reports them. */
 function heldPrograms(
   wanted: readonly Wanted[],
   verdicts: ReadonlyMap<string, Verdict>,
@@ -245,14 +245,14 @@ function heldPrograms(
   return held;
 }
 
-/** Why there is nothing to attach it to. */
+/** Why there is no place to attach it. */
 function goalRefusal({ goal }: Wanted): NodeCondition | undefined {
   if ('noContainers' in goal) return nodeCondition('NoContainersOnNode', goal.noContainers);
   if ('problem' in goal) return nodeCondition('NotLoaded', goal.problem);
   return undefined;
 }
 
-/** The error in an object as written. */
+/** An error in the object itself. */
 function parentProblem({ kind, nodeSelector, fields, globals }: Parent): string | undefined {
   const selector = selectorProblem(nodeSelector);
   if (selector !== undefined) return `${fields.nodeSelector} of this ${kind.kind}: ${selector}.`;
@@ -274,7 +274,7 @@ function tryIt(
     name: parent.name,
     namespace: parent.namespace,
     globals: 'values' in parent.globals ? parent.globals.values : {},
-    // The programs of an application are those of one object file.
+    // The programs of an application come from one object file.
     mapGroup: parent.kind.single === undefined ? parent.key : undefined,
     allOrNothing: parent.kind.api === 'v0.6',
     mapOwner: undefined,
@@ -301,7 +301,7 @@ function tryIt(
   }
   const message = state?.message ?? 'The bytecode has not been fetched yet.';
   const isFailed = state?.is === 'failed';
-  // For programs from earlier versions of Rampart, the source is unknown.
+  // The source is empty for programs that an earlier version of Rampart loaded.
   const mine = running.filter((one) => one.owner === parent.key && ['', source].includes(one.source));
   const { digest } =
     mine.find((one) => one.id === id) ?? mine.find((one) => one.functionName === functionName) ?? {};
@@ -309,7 +309,7 @@ function tryIt(
     desired(digest ?? ''),
     nodeCondition(isFailed ? 'BytecodeSelectorError' : 'None', message),
   );
-  // A registry that does not respond does not say that the image is missing; a missing file is missing.
+  // If a registry does not respond, the image may still exist; a file that cannot be read is missing.
   const isFile = parent.bytecode.path !== undefined;
   if (digest === undefined || (isFailed && isFile)) return blocked;
   const notes = isFailed ? [`it keeps running unchanged: ${message}`] : [];
@@ -335,7 +335,7 @@ function verdictOf({ desired, notes, early, mayBeCurrent = false }: Tried, outco
   };
 }
 
-/** Sets the owners of maps. Those that have none, though they should, keep the maps that they have. */
+/** Sets the map owners of programs. A program whose owner is missing is blocked: a version that runs keeps its maps. */
 function resolveMapOwners(wanted: readonly Wanted[], tried: Map<string, Tried>): void {
   for (const one of wanted) {
     const entry = tried.get(one.id);

@@ -1,10 +1,10 @@
-/** Programs that the kernel has refused, for some time. */
+/** Remembers programs that the kernel has refused, for some time. */
 import type { Clock } from '../../../lib/time/clock.ts';
 import type { DesiredProgram, Failure, Outcome } from '../kernel/desired.ts';
 
 /**
- * The verifier's answer does not change unless a module is loaded, and neither do rules; bytecode may be
- * fixed in its registry.
+ * How long each reason is remembered. The verifier's answer changes only if a module is loaded, and the rules stay the same as well;
+ * bytecode may be corrected in its registry.
  */
 const AGAIN_MS = { load: 600_000, 'not-allowed': 600_000, bytecode: 30_000 } as const;
 
@@ -15,8 +15,8 @@ interface Refused {
 }
 
 /**
- * Verifying a large program takes a second of CPU: it is not tried again in each pass, which may be caused by another program every
- * second.
+ * Verifying a large program takes a second of CPU, so a refused one is not tried again in every pass: another program may cause a pass
+ * every second.
  */
 export class RefusedPrograms {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
@@ -27,9 +27,9 @@ export class RefusedPrograms {
   }
 
   /**
-   * The kernel's refusal of exactly this program, if it need not be tried again yet.
+   * The kernel's refusal of exactly this program, if it is too early to try again.
    *
-   * @param together - The other programs of the load, all or nothing.
+   * @param together - The other programs of an all-or-nothing load.
    */
   failureOf(desired: DesiredProgram, together = ''): Failure | undefined {
     const known = this.#refused.get(desired.id);
@@ -44,7 +44,7 @@ export class RefusedPrograms {
     const isRefused =
       failure?.state === 'failed' &&
       (failure.reason === 'load' || failure.reason === 'not-allowed' || failure.reason === 'bytecode');
-    // For bytecode, `mayPass` means that it can be fetched later; otherwise, that something else is in the way for a moment.
+    // For bytecode, `mayPass` means that it can be fetched later; for other reasons, that something else is in the way for the moment.
     if (!isRefused || (failure.reason !== 'bytecode' && failure.mayPass)) {
       this.#refused.delete(desired.id);
       return;
@@ -53,13 +53,13 @@ export class RefusedPrograms {
     this.#refused.set(desired.id, { key: keyOf(desired, together), failure, againAtMs });
   }
 
-  /** Forgets the programs that are not among these. */
+  /** Forgets all other programs. */
   keepOnly(ids: ReadonlySet<string>): void {
     for (const id of this.#refused.keys()) if (!ids.has(id)) this.#refused.delete(id);
   }
 }
 
-/** Everything that the kernel's answer may depend on. */
+/** A key of everything that the kernel's answer may depend on. */
 function keyOf(
   { digest, functionName, globals, mapGroup, mapOwner, attach }: DesiredProgram,
   together: string,

@@ -1,7 +1,4 @@
-/**
- * The guard's part on a node: it keeps the programs in the kernel as the objects specify, and reports the
- * outcome of each.
- */
+/** The guard's part on a node: keeps the programs in the kernel as the objects specify, and reports the outcome of each. */
 import { join } from 'node:path';
 
 import type { NodeContext } from '../../../guard/context.ts';
@@ -21,14 +18,14 @@ import { openLockedHost, pinDirectory, programsDirectory } from './locked-host.t
 import { NodeCounts, registerNodeMetrics } from './metrics.ts';
 import { type NodeCaches, Passes, type PassesOptions } from './passes.ts';
 
-/** With the kernel of this node, and with images from registries. */
+/** Runs the part with the kernel of this node, and with images from registries. */
 export const bpfProgramsNode: NodePart<BpfProgramsOptions> = async (context, options) => {
   const { logger, client, directory, hostRoot } = context;
   await using stack = new AsyncDisposableStack();
   const { bpfVerificationConfig: config } = options;
   const verification = config === undefined ? undefined : new BytecodeVerification(config);
   let registry: Promise<Registry> | undefined;
-  // Without images, neither the cache nor its modules are needed.
+  // If no image is used, neither the cache nor the modules for images are loaded.
   const pull: PullBytecode = async (...args) => {
     const { imagePuller } = await import('./image-bytecode.ts');
     const { openBytecodeRegistry } = await import('./bytecode-registry.ts');
@@ -40,7 +37,7 @@ export const bpfProgramsNode: NodePart<BpfProgramsOptions> = async (context, opt
   };
   const csi = options.csi && (await csiDriver(context, options, options.csi));
   const stop = new AbortController();
-  // It does not reject.
+  // This promise does not reject.
   const serving = csi?.run(AbortSignal.any([context.signal, stop.signal]));
   stack.defer(async () => {
     stop.abort();
@@ -59,7 +56,7 @@ export const bpfProgramsNode: NodePart<BpfProgramsOptions> = async (context, opt
   });
 };
 
-/** Most agents serve no volumes: those need none of its modules. */
+/** Loaded on demand: most agents serve no volumes. */
 async function csiDriver(
   { nodeName, version, logger }: NodeContext,
   { bpffs, bpfState }: BpfProgramsOptions,
@@ -75,7 +72,7 @@ async function csiDriver(
   });
 }
 
-/** Until the signal aborts. The programs stay in the kernel after that, and while the API is unavailable. */
+/** Runs until the signal aborts. The programs stay in the kernel afterwards, and also while the API is unavailable. */
 export async function runBpfProgramsNode(context: NodeContext, options: PassesOptions): Promise<void> {
   const { signal, metrics, health } = context;
   const counts = new NodeCounts();

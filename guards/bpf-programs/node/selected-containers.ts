@@ -19,7 +19,7 @@ export interface ContainerView {
 }
 
 /**
- * Sorted by pod and container. A namespaced parent sees its own namespace only, whatever its object says.
+ * The selected containers, sorted by pod and container. A namespaced parent selects in its own namespace only, whatever its object says.
  *
  * @throws {SelectorError} for an invalid selector.
  */
@@ -35,7 +35,7 @@ export function selectContainers(
     if (namespace !== '' && one.podNamespace !== namespace) return false;
     if (names.length > 0 && !names.includes(one.name)) return false;
     const pod = pods.get(`${one.podNamespace}/${one.podName}`);
-    // An earlier one of the same name is another pod.
+    // A pod that was recreated with the same name is another pod.
     return pod !== undefined && isPod(pod, one.podUid) && labelsMatch(labels, pod.metadata.labels);
   });
   const order = (one: SourceContainer): string => `${one.podNamespace}/${one.podName}/${one.name} ${one.id}`;
@@ -60,7 +60,7 @@ function seen(
   }
 }
 
-/** In the cgroup v2 hierarchy; undefined if this process sees it from below another root. */
+/** The path in the cgroup v2 hierarchy; undefined if this process sees the hierarchy from another root. */
 function cgroupOf(process: string): string | undefined {
   try {
     const [, path] = /^0::(\/.*)$/m.exec(readFileSync(`${process}/cgroup`, 'utf8')) ?? [];

@@ -1,6 +1,6 @@
 /**
- * The chains as objects of the API describe them: which programs are on which interface, in their order. The objects do
- * not say how often they run.
+ * The chains according to the objects in the API: which programs are on which interface, in which order. The objects do not say how often
+ * the programs run.
  */
 import type { Picture, PictureItem } from '../../../guard/picture.ts';
 import { counted, someOf } from '../../../lib/output/words.ts';
@@ -9,11 +9,11 @@ import { nodeOf } from '../engine/parent-condition.ts';
 import type { ApplicationStatus } from '../state-schema.ts';
 import type { ProgramView } from '../status/section.ts';
 
-/** A picture with more is not readable. */
+/** Limit of chains in the picture: with more it would not be readable. */
 const MAX_CHAINS = 12;
 
 interface Member {
-  /** `eth0 · xdp` */
+  /** Such as `eth0 · xdp`. */
   readonly hook: string;
   readonly node: string;
   readonly interface: string;
@@ -29,7 +29,7 @@ export function apiChains(all: readonly ProgramView[]): Pick<Picture, 'items' | 
   const byPlace = [...Map.groupBy(members, ({ node, hook }) => JSON.stringify([node, hook])).values()].map(
     (chain) => chain.toSorted((a, b) => a.priority - b.priority || (a.owner < b.owner ? -1 : 1)),
   );
-  // In a cluster, most nodes have the same chains.
+  // Nodes with the same chains are shown once: in a cluster, most are the same.
   const alike = [...Map.groupBy(byPlace, (chain) => JSON.stringify(chain.map(withoutNode))).values()];
   const shown = alike.toSorted((a, b) => trouble(b[0]) - trouble(a[0])).slice(0, MAX_CHAINS);
   const left = alike.length - shown.length;
@@ -91,7 +91,7 @@ function onHook(
   ];
 }
 
-/** v0.5: an object for each place; its parent has the priority. */
+/** v0.5: one object for each place; the parent has the priority. */
 function placed({ kind, parent, objects }: ProgramView): Member[] {
   const { proceedon: proceedOn, ...hook } = parent.spec as Hook & { readonly proceedon?: readonly string[] };
   const type = kind.single;
@@ -111,7 +111,7 @@ function placed({ kind, parent, objects }: ProgramView): Member[] {
   });
 }
 
-/** v0.6: an object for each node, with its links. */
+/** v0.6: one object for each node, which has the links. */
 function linked({ kind, parent, objects }: ProgramView): Member[] {
   return objects.flatMap((object) => {
     const { programs = [], conditions } = (object.status ?? {}) as Partial<ApplicationStatus>;

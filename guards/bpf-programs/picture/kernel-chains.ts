@@ -12,7 +12,7 @@ import { readingPlace } from '../node/locked-host.ts';
 import { bpffsOption, bpfStateOption } from '../options.ts';
 
 const MEASURE_MS = 500;
-/** A node has many pods, each of which may have its own. */
+/** Limit of chains in the picture: a node has many pods, each of which may have its own chains. */
 const MAX_CHAINS = 24;
 
 interface Counts {
@@ -20,7 +20,7 @@ interface Counts {
   readonly runTimeNs: bigint | undefined;
 }
 
-/** The picture, or why it cannot be drawn. */
+/** The contents of the picture; without items, a note says why. */
 export type KernelChains = Pick<Picture, 'items' | 'notes'>;
 
 export async function kernelChains(signal: AbortSignal): Promise<KernelChains> {
@@ -39,7 +39,7 @@ export async function kernelChains(signal: AbortSignal): Promise<KernelChains> {
     rate: rateOf(counts, chainCounts(before, chain)),
   }));
   const tcx = tcxViews(readKept(reading)).map((chain) => ({ chain, rate: undefined }));
-  // Chains of the node itself before those of its pods.
+  // The node's own chains come before those of pods.
   const all = [...composed, ...tcx].toSorted((a, b) => Number(isOfPod(a.chain)) - Number(isOfPod(b.chain)));
   const shown = all.slice(0, MAX_CHAINS);
   const left = all.length - shown.length;
@@ -58,7 +58,7 @@ function isOfPod({ container }: ChainView): boolean {
   return container !== undefined;
 }
 
-/** The kernel counts time only on request: this costs each run a few ns, for half a second. */
+/** Reads the counters twice. The kernel measures time only on request, which costs each run a few ns for half a second. */
 async function measure(
   reading: ReadOptions,
   signal: AbortSignal,
@@ -85,7 +85,7 @@ function programCounts({ programs }: Statistics, { programId }: ChainMember): Co
 
 interface Rate {
   readonly perSecond: number;
-  /** Undefined if it did not run while it was measured, or is a member of a chain. */
+  /** Undefined if it did not run during the measurement, or is a member of a chain. */
   readonly nsPerRun: number | undefined;
 }
 
@@ -93,7 +93,7 @@ function rateOf(now: Counts | undefined, before: Counts | undefined): Rate | und
   if (now === undefined || before === undefined) return undefined;
   const runs = Number(now.runs - before.runs);
   const timeNs = Number((now.runTimeNs ?? 0n) - (before.runTimeNs ?? 0n));
-  // For programs that do not run now: the kernel sums up the runs of all earlier measurements.
+  // If it did not run during this measurement, use the sums of all earlier ones, which the kernel keeps.
   const [allRuns, allNs] = runs > 0 ? [runs, timeNs] : [Number(now.runs), Number(now.runTimeNs ?? 0n)];
   return {
     perSecond: Math.round((runs * 1000) / MEASURE_MS),
@@ -139,7 +139,7 @@ function chainItems(
         .join(' · '),
       proceedOn: kind === 'tcx' ? 'next' : proceedOn.join(', '),
       text: `${title} on ${hook}. ${all.join(' ')}`,
-      // In another network namespace, this name is another interface.
+      // In another network namespace, the name may belong to another interface.
       ...(container === undefined && { nextOnNode: ['bpf', 'chain', name] }),
     };
   });

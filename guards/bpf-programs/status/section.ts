@@ -19,16 +19,16 @@ import { nodeSelection, type Parent } from '../engine/parent.ts';
 import { nodeOf, unreachedIn } from '../engine/parent-condition.ts';
 import { countsOf } from '../engine/state-counts.ts';
 
-/** A user's object, as in `-o json`. */
+/** A user's object in `-o json`. */
 export interface ProgramReport {
   readonly kind: string;
   /** `null`: cluster-scoped. */
   readonly namespace: string | null;
   readonly name: string;
   readonly guarded: boolean;
-  /** The type of its condition, by the operator; `null` before the operator has evaluated it. */
+  /** The type of the condition that the operator has set; `null` before it has. */
   readonly condition: string | null;
-  /** At how many places its programs run, and how many should but do not. In v0.6: programs without links, and links. */
+  /** In v0.5, counts places where its programs run, and where they should but do not. In v0.6, counts links, and programs without links. */
   readonly loaded: number;
   readonly notLoaded: number;
 }
@@ -40,7 +40,7 @@ export interface ProgramView {
   readonly objects: readonly NodeObject[];
 }
 
-/** Nothing is meant to run there. */
+/** Types of conditions that are no problem: the program runs, or is not meant to run there. */
 const quiet = new Set(['Loaded', 'Success', 'NotSelected', 'NoContainersOnNode']);
 
 export const bpfProgramsStatus: StatusSection = {
@@ -50,7 +50,7 @@ export const bpfProgramsStatus: StatusSection = {
   },
 };
 
-/** Undefined: they may not be read. */
+/** Undefined if they may not be read. */
 export async function readPrograms(
   context: Pick<StatusContext, 'list' | 'namespace' | 'orForbidden'>,
 ): Promise<ProgramView[] | undefined> {
@@ -91,7 +91,7 @@ export async function readPrograms(
   }));
 }
 
-/** The agents of the nodes that it selects; a machine without a Node object is selected. */
+/** The agents that the object needs: those on the nodes that it selects. A machine without a Node object counts as selected. */
 function needsOf({ kind, parent, objects }: ProgramView, nodes: readonly NodeView[]): Need[] {
   const byNode = Map.groupBy(objects, nodeOf);
   const { nodeSelector, field } = nodeSelection(kind, parent);
@@ -109,12 +109,12 @@ function isSelected(selector: Parent['nodeSelector'], { labels = {} }: NodeView)
   try {
     return labelsMatch(labelSelectorOf(selector), labels);
   } catch {
-    // The agents say what is wrong with it.
+    // The agents report what is wrong with the selector.
     return true;
   }
 }
 
-/** An application is seen in the generation that all its programs are. */
+/** The generation that the agent has reported on: the lowest among an application's programs. */
 function seenOf(objects: readonly NodeObject[], { metadata }: ParentObject): number | undefined {
   if (objects.length === 0) return undefined;
   const seen = objects.map(({ status }) => {
@@ -144,7 +144,7 @@ function guardedObject(view: ProgramView, nodes: readonly NodeView[]): GuardedOb
       }));
     }
     if (quiet.has(condition.type)) return [];
-    // Its image is pulled.
+    // Its image is still being pulled, for example.
     const isPending = condition.type === 'None' || condition.type === 'Pending';
     return [
       {

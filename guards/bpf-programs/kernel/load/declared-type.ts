@@ -1,7 +1,7 @@
 /**
- * The intended type of a program: by its section, and by the labels of its image. A program of another type
- * than it is loaded as may run, because sections can have any name; if the kernel refuses it, its type is the
- * reason, and the verifier's log is misleading.
+ * The type that a program is declared as: by its section, and by the labels of its image. A program may run although it is loaded as
+ * another type, because sections can have any name; but if the kernel refuses it, the wrong type is the reason, and the verifier's log is
+ * misleading.
  */
 import { RampartError } from '../../../../lib/errors/errors.ts';
 import type { BpfObject, BpfProgram } from '../../../../lib/ebpf/object.ts';
@@ -18,11 +18,11 @@ const typeNames: readonly string[] =
   );
 const TRACING = 26;
 const UNKNOWN = 0;
-/** tracing, struct_ops, ext, lsm: their sections name a function of the kernel. */
+/** Types whose section names a kernel function: tracing, struct_ops, ext, lsm. */
 const ofKernelFunctions: ReadonlySet<number> = new Set([TRACING, 27, 28, 29]);
-/** The kinds of tracing programs: sections begin with it. */
+/** How the sections of further kinds of tracing programs begin. */
 const tracingKind = /^(fmod_ret|iter|tp_btf)/;
-/** Types of labels and kinds that the kernel does not distinguish. */
+/** For names in sections and labels: the name of the type that is the same to the kernel. */
 const sameAs: Readonly<Record<string, string>> = {
   kretprobe: 'kprobe',
   uprobe: 'kprobe',
@@ -32,7 +32,7 @@ const sameAs: Readonly<Record<string, string>> = {
   sched_cls: 'tc',
 };
 
-/** The patterns accept any suffix: people write `classifier/stats`, which libbpf does not know. */
+/** Matched with any suffix: people write `classifier/stats`, which libbpf does not know. */
 const sections: readonly (readonly [RegExp, AttachType])[] = [
   [/^xdp([./]|$)/, 'xdp'],
   [/^tcx\//, 'tcx'],
@@ -46,7 +46,7 @@ const sections: readonly (readonly [RegExp, AttachType])[] = [
   [/^fexit/, 'fexit'],
 ];
 
-/** The type that its section declares; undefined if it declares none. Call before the program is given another type. */
+/** The type that the program's section declares; undefined if it declares none. Call it before the program is set to another type. */
 export function sectionType({ type, section }: BpfProgram): string | undefined {
   const known = sections.find(([pattern]) => pattern.test(section))?.[1];
   if (known !== undefined) return known;
@@ -60,11 +60,11 @@ export interface DeclaredType {
   readonly section: string;
   readonly bySection: string | undefined;
   readonly byLabel: string | undefined;
-  /** Programs of the same object file, by their sections. */
+  /** The declared types of all programs in the object file, keyed by function. */
   readonly ofTypes: ReadonlyMap<string, string>;
 }
 
-/** Before the program is given another type. @param byLabel - `io.ebpf.programs` of its image. */
+/** Call it before the program is set to another type. @param byLabel - Its type in the label `io.ebpf.programs` of its image. */
 export function declaredType(
   object: BpfObject,
   program: BpfProgram,
@@ -80,7 +80,7 @@ export function declaredType(
   return { functionName, section, bySection: sectionType(program), byLabel, ofTypes };
 }
 
-/** The failure, with the type as its reason if the program is meant to be of another one. */
+/** The failure, with the declared type as its reason if the program is loaded as another type. */
 export function asOtherType(
   failure: ProgramFailure,
   type: AttachType,
@@ -95,10 +95,10 @@ export function asOtherType(
 }
 
 /**
- * libbpf finds the kernel function of such a section among types that it has only read if a program has such a type, and crashes without
- * (libbpf_prepare_prog_load of src/libbpf.c).
+ * Refuses a program whose section names a kernel function, unless it is loaded as a tracing program. libbpf would look up that function in
+ * kernel types that it has not read, and crash (libbpf_prepare_prog_load of src/libbpf.c).
  *
- * @param typeNumber - enum bpf_prog_type, by the section.
+ * @param typeNumber - enum bpf_prog_type, according to the section.
  * @throws {ProgramFailure} `load`
  */
 export function refuseKernelFunctions(typeNumber: number, type: AttachType, declared: DeclaredType): void {
@@ -109,7 +109,7 @@ export function refuseKernelFunctions(typeNumber: number, type: AttachType, decl
   );
 }
 
-/** Undefined if the section and the label name this type, or none. */
+/** The declared type in a sentence; undefined if section and label declare the requested type, or none. */
 function otherType(type: AttachType, declared: DeclaredType): string | undefined {
   const { functionName, section, ofTypes, bySection, byLabel } = declared;
   const isOther = (name: string | undefined): boolean =>

@@ -1,6 +1,6 @@
 /**
- * Maps in the kernel that take the place of an object file's own: maps that several programs share, and maps that a new
- * version of a program takes over.
+ * Maps in the kernel that replace those of an object file: maps that several programs share, and maps that a new version of a program takes
+ * over.
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
@@ -17,20 +17,17 @@ import type { KeptMap, ProgramRecord } from '../records.ts';
 import { mapTypeNames } from '../type-names.ts';
 import { shapeDifferences } from './map-shape.ts';
 
-/** Programs with maps that an object file may get instead of its own. */
+/** Programs whose maps an object file may use instead of its own. */
 export interface MapSources {
-  /** Whose maps it shares. */
+  /** The program whose maps it shares. */
   readonly owner: ProgramRecord | undefined;
-  /**
-   * From the same version of the same object file: they have the same maps, including those of global
-   * variables.
-   */
+  /** Programs from the same version of the same object file: they have the same maps, including those of global variables. */
   readonly sameLoad: readonly ProgramRecord[];
-  /** In whose maps LIBBPF_PIN_BY_NAME looks. */
+  /** Programs among whose maps LIBBPF_PIN_BY_NAME looks for one with the same name. */
   readonly scope: readonly ProgramRecord[];
-  /** Which it replaces: their maps are carried over if they have the same shape. */
+  /** Programs that it replaces: their maps are carried over if they have the same shape. */
   readonly before: readonly ProgramRecord[];
-  /** Ids of maps of `before` that are not carried over by themselves: others have them too. */
+  /** IDs of maps of `before` that other programs use as well: these are not carried over just because they were used before. */
   readonly ofOthers: ReadonlySet<number>;
 }
 
@@ -39,7 +36,7 @@ export interface ChosenMap {
   readonly id: number;
   /** Whether it comes from the program that `mapOwner` names. */
   readonly shared: boolean;
-  /** Whether other programs, which stay, have it. */
+  /** Whether other programs use it, and stay. */
   readonly ofOthers: boolean;
 }
 
@@ -50,7 +47,7 @@ export interface FileMap {
   readonly initial: string | undefined;
 }
 
-/** Before {@link BpfMap.neverPin} and any replacement, with all variables set. */
+/** Call it before {@link BpfMap.neverPin} and any replacement, after all variables are set. */
 export function mapsOfFile(object: BpfObject): readonly FileMap[] {
   const bytes = object.types();
   const types = bytes && new Btf(bytes);
@@ -62,7 +59,7 @@ export function mapsOfFile(object: BpfObject): readonly FileMap[] {
 }
 
 /**
- * Replaces maps of an object that is not loaded yet. Descriptors are duplicated: nothing has to be kept open.
+ * Replaces maps of an object that is not loaded yet. Descriptors are duplicated: the caller need not keep anything open.
  *
  * @param shown - The owner of the object file, for messages.
  * @throws {ProgramFailure} `load`: a map that has to be shared has another shape.
@@ -126,7 +123,7 @@ function candidate(
   return undefined;
 }
 
-/** libbpf names a section of variables by its object, too, whose name is another one each time. */
+/** The name of a map without what changes with each load: libbpf prefixes the sections of variables with the name of the object. */
 export function nameOf({ name, internal }: Pick<KeptMap, 'internal' | 'name'>): string {
   return internal ? name.slice(name.indexOf('.')) : name;
 }
@@ -140,20 +137,21 @@ function open(pins: Pins, { record, kept }: Candidate): Descriptor | undefined {
 
 function canGoOn({ map, initial }: FileMap, { kept }: Candidate, there: Descriptor): boolean {
   if (shapeDifferences(map, mapInfo(there.fd)).length > 0) return false;
-  // libbpf fills it with programs of this version while the previous version still calls its own.
+  // The object file fills this map with programs of its own version, while the previous version still calls those that are in it.
   if (mapTypeNames[map.type] === 'prog_array') return initial === undefined;
   return !map.internal || (initial !== undefined && initial === kept.initial);
 }
 
 /**
- * Values of constants are those of the version; variables are carried over if they begin with the same ones in the same places. libbpf keeps
- * what is in a section that it does not make (bpf_object__create_maps).
+ * Sections of variables, which are carried over if they start with the same variables and values in the same places. Constants are not:
+ * their values belong to the version. libbpf keeps the contents of a section's map that it does not create itself
+ * (bpf_object__create_maps).
  */
 export const variableSections = /^\.(bss|data)(\.|$)/;
 
 /**
- * For a section of variables, names and places of the variables and their values before the program runs, digested. For a program array,
- * `filled` if the file says what is in it.
+ * For a section of variables: a digest of the variables' names, places and initial values. For a program array: `filled` if the file
+ * defines its contents.
  */
 function initialOf(object: BpfObject, map: BpfMap, types: Btf): string | undefined {
   if (!map.internal)
@@ -166,7 +164,7 @@ function initialOf(object: BpfObject, map: BpfMap, types: Btf): string | undefin
   return `${digestOf(JSON.stringify(places))} ${digestOf(object.initialValue(section))}`;
 }
 
-/** Whether variables have the values that they began with. */
+/** Whether all variables still have their initial values. */
 export function isUnchanged({ initial }: KeptMap, value: Uint8Array): boolean {
   return initial?.split(' ')[1] === digestOf(value);
 }

@@ -1,9 +1,9 @@
-/** The inputs of a loaded program: with another key, it has to be loaded again. */
+/** Keys of the inputs of a loaded program: if its key changes, it has to be loaded again. */
 import { createHash } from 'node:crypto';
 
 import { type Attach, type DesiredProgram, programTypeOf } from '../desired.ts';
 
-/** Everything that a program in the kernel was made from. Another priority or attach point needs no new program. */
+/** A key of everything that determines a program in the kernel. A change of priority or attach point needs no new program. */
 export function loadKeyOf(program: DesiredProgram): string {
   const { attach, digest, functionName, globals, mapOwner, mapGroup } = program;
   const kernelFunction = kernelFunctionOf(attach) ?? '';
@@ -33,7 +33,10 @@ export function kernelFunctionOf(attach: Attach): string | undefined {
   return attach.type === 'fentry' || attach.type === 'fexit' ? attach.functionName : undefined;
 }
 
-/** Groups of programs that are loaded together, each after the one whose maps it shares; a cycle is cut somewhere. */
+/**
+ * Groups of programs that are loaded together. Each group comes after the one whose maps it shares; a cycle is broken at an arbitrary
+ * point.
+ */
 export function loadUnits(
   desired: readonly DesiredProgram[],
   byId: ReadonlyMap<string, DesiredProgram>,

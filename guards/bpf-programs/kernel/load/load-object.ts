@@ -1,6 +1,6 @@
 /**
- * Loads programs of an object file, all requested ones at once: each under its own licence, with its own verifier log and id, and
- * with the maps of the file. Members of chains are loaded like this, too; a composition takes their instructions from here.
+ * Loads the requested programs of an object file, all at once: each with its own licence, verifier log and id, and with the maps of the
+ * file. Members of chains are loaded like this as well: a composition takes their instructions from here.
  */
 import { join } from 'node:path';
 
@@ -30,31 +30,31 @@ import {
 import { ObjectFile } from '../tenant/object-file.ts';
 import { type ChosenMap, chooseMaps, type FileMap, mapsOfFile, type MapSources } from './existing-maps.ts';
 
-/** One program of an object file. */
+/** A program to load from an object file. */
 export interface ProgramRequest {
   readonly functionName: string;
-  /** Undefined: as libbpf takes its section, which not every section has. */
+  /** Undefined: the type that libbpf derives from the section, which not every section has. */
   readonly type: AttachType | undefined;
-  /** The type that the labels of its image declare. */
+  /** The type according to the labels of its image. */
   readonly labelledType?: string | undefined;
-  /** For fentry and fexit. */
+  /** The function that fentry and fexit programs are loaded for. */
   readonly kernelFunction: string | undefined;
 }
 
 export interface LoadRequest<P extends ProgramRequest = ProgramRequest> {
-  /** For messages: the owner. */
+  /** The owner, for messages. */
   readonly shown: string;
   readonly bytes: Uint8Array;
-  /** Each function once. */
+  /** No two of them have the same function. */
   readonly programs: readonly P[];
   readonly globals: Readonly<Record<string, Uint8Array>>;
-  /** Undefined: cluster-scoped, which may do everything. */
+  /** The rules for a namespaced program; undefined for a cluster-scoped one, which may do everything. */
   readonly admission: Admission | undefined;
 }
 
 export interface LoadedObject<P> {
   readonly programs: ReadonlyMap<P, LoadedFunction>;
-  /** Programs that cannot be loaded; the others are loaded. */
+  /** Programs that could not be loaded, although others were. */
   readonly failures: ReadonlyMap<P, ProgramFailure>;
 }
 
@@ -62,7 +62,7 @@ export interface LoadedFunction {
   readonly programId: number;
   readonly gpl: boolean;
   readonly hasFrags: boolean;
-  /** With maps by their index in `maps`. */
+  /** The instructions, with maps replaced by their index in `maps`. */
   readonly instructions: Instructions;
   readonly maps: readonly KeptMap[];
   readonly admitted: Admitted | undefined;
@@ -71,11 +71,11 @@ export interface LoadedFunction {
 export interface Prepared {
   readonly program: BpfProgram;
   readonly declared: DeclaredType;
-  /** Undefined without rules. */
+  /** Undefined if no rules apply. */
   readonly admitted: Admitted | undefined;
 }
 
-/** An object file with only those programs to be loaded, and its variables set. */
+/** An open object file in which only the requested programs will be loaded, and variables are set. */
 export interface Opened<P> extends Disposable {
   readonly object: BpfObject;
   readonly files: readonly FileMap[];
@@ -83,7 +83,7 @@ export interface Opened<P> extends Disposable {
   readonly failures: ReadonlyMap<P, ProgramFailure>;
 }
 
-/** The caller disposes it. @throws {ProgramFailure} `bytecode`, `load`: of the file as a whole. */
+/** The caller disposes of it. @throws {ProgramFailure} `bytecode`, `load`: the file as a whole is at fault. */
 export function openObject<P extends ProgramRequest>(request: LoadRequest<P>): Opened<P> {
   const { admission, shown } = request;
   const bytes =
@@ -121,7 +121,7 @@ export function openObject<P extends ProgramRequest>(request: LoadRequest<P>): O
           );
         programs.set(wanted, { program, declared, admitted });
       });
-    // Static functions may share a name: only one of them is loaded.
+    // Static functions may have the same name: only the chosen one is loaded.
     const chosen = new Set([...programs.values()].map(({ program }) => program));
     for (const program of all) if (!chosen.has(program)) program.autoload = false;
     failing('load', () => setGlobals(object, request.globals));
@@ -168,7 +168,7 @@ function typeOfRules(type: AttachType | undefined): AttachType {
   return type;
 }
 
-/** A program may be refused because its real type is another one. */
+/** Runs `work`. If the program is refused, its declared type may be the reason: the failure then says so. */
 function declaring<T>(declared: DeclaredType, type: AttachType | undefined, work: () => T): T {
   try {
     return work();
@@ -181,16 +181,17 @@ function declaring<T>(declared: DeclaredType, type: AttachType | undefined, work
 export interface LoadOptions<P> {
   readonly pins: Pins;
   readonly sources: MapSources;
-  /** Where to pin a program, as `program`, and its maps, in `maps/`: a directory of a bpffs that does not exist yet. */
+  /** A directory in a bpffs, which must not exist yet: the program is pinned there as `program`, and its maps in `maps/`. */
   readonly directoryOf: (program: P) => string;
-  /** Whether none is loaded if one cannot be. */
+  /** Whether no program is loaded if one of them cannot be. */
   readonly allOrNothing: boolean;
 }
 
 /**
  * Loads and pins the programs. If the kernel does not accept all of them, each is tried alone, and those that it accepts are loaded.
  *
- * @throws {ProgramFailure} `bytecode`, `not-allowed`, `load`: of the file as a whole. Pins may be left behind, also of programs that failed.
+ * @throws {ProgramFailure} `bytecode`, `not-allowed`, `load`: the file as a whole is at fault. Pins may be left behind, including those of
+ * programs that failed.
  */
 export function loadObject<P extends ProgramRequest>(
   request: LoadRequest<P>,
@@ -252,9 +253,9 @@ function loadOnce<P extends ProgramRequest>(
 }
 
 /**
- * @param isTrial - The programs are unloaded again, and nothing reads their maps.
- * @returns the memory of each map, if there are rules.
- * @throws {ProgramFailure} `not-allowed`, `load`: none is loaded then.
+ * @param isTrial - Whether the programs will be unloaded again, without anything reading their maps.
+ * @returns the memory of each map, if rules apply.
+ * @throws {ProgramFailure} `not-allowed`, `load`: then no program is loaded.
  */
 export function load<P extends ProgramRequest>(
   request: LoadRequest<P>,
@@ -271,7 +272,7 @@ export function load<P extends ProgramRequest>(
   return bytes;
 }
 
-/** The instructions that the kernel got, by the rules. @throws {ProgramFailure} `not-allowed` */
+/** Checks the instructions that the kernel received against the rules. @throws {ProgramFailure} `not-allowed` */
 export function checked<P extends ProgramRequest>(
   { admission }: LoadRequest<P>,
   { files }: Opened<P>,
@@ -287,7 +288,7 @@ export function checked<P extends ProgramRequest>(
   );
 }
 
-/** For a namespaced program: the memory of each map. */
+/** The memory of each map of a namespaced program; undefined if no rules apply. */
 function mapBytes(
   { admission }: LoadRequest,
   files: readonly FileMap[],
@@ -310,8 +311,8 @@ function nothing<P extends ProgramRequest>(
 }
 
 /**
- * For programs that are not loaded because another one is refused. A refusal by the rules concerns only that
- * one.
+ * The failure of a program that is not loaded because another one was refused. It does not have the reason `not-allowed`, which applies
+ * only to the other program.
  */
 export function failedTogether(
   { functionName }: Pick<ProgramRequest, 'functionName'>,
@@ -324,7 +325,7 @@ export function failedTogether(
 /**
  * Loads one program and unloads it again.
  *
- * @param log - For the verifier's statistics. For a rejected program it contains no reason then: load that again without it.
+ * @param log - For the verifier's statistics. If the program is refused, the log does not say why: load it again without `log`.
  * @throws {ProgramFailure} `bytecode`, `not-allowed`, `load`.
  */
 export function tryLoad(
@@ -341,7 +342,7 @@ export function tryLoad(
   const chosen = takesMaps
     ? chooseMaps(pins, request.shown, opened.files, sources)
     : new Map<BpfMap, ChosenMap>();
-  // BPF_LOG_STATS.
+  // BPF_LOG_STATS: the log has only the verifier's statistics.
   if (log !== undefined) prepared.program.logTo(log, 4);
   load(request, opened, chosen, true);
   checked(request, opened, wanted, prepared);
@@ -356,7 +357,7 @@ function failing<T>(reason: 'bytecode' | 'load', work: () => T): T {
   }
 }
 
-/** Pins the maps that are used or may be shared, and names them in the instructions by their index. */
+/** Pins the maps that the program uses or may share, and replaces them in the instructions by their index. */
 function keep(
   {
     files,
@@ -376,7 +377,7 @@ function keep(
   for (const { map, byName, initial } of files) {
     const { fd, name, internal } = map;
     if (fd < 0 || (internal && !used.has(fd))) continue;
-    // The name comes from the object file, which is untrusted; no name in C contains a hyphen.
+    // The name comes from the object file, which is untrusted. `data-` and `map-` cannot collide with it: no C name contains a hyphen.
     const pinName = internal ? `data-${kept.length}` : /^\w+$/.test(name) ? name : `map-${kept.length}`;
     pin(fd, join(directory, 'maps', pinName));
     places.set(fd, kept.length);

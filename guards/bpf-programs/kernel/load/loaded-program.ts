@@ -1,12 +1,12 @@
 import type { DesiredProgram } from '../desired.ts';
 import type { ProgramRecord } from '../records.ts';
 
-/** A program that is desired and loaded. */
+/** A desired program that is loaded. */
 export interface LoadedProgram {
   readonly program: DesiredProgram;
   readonly record: ProgramRecord;
-  /** The version that runs until this one is attached. */
+  /** The version that runs until the new one is attached. */
   readonly previous: ProgramRecord | undefined;
-  /** The lost contents of its maps, in complete sentences. */
+  /** Complete sentences about contents of its maps that were lost. */
   readonly lost: readonly string[];
 }

@@ -1,17 +1,20 @@
-/** The shape of a map: two of one shape can take each other's place. libbpf accepts any, and then a program reads beyond its values. */
+/**
+ * The shape of a map: only a map of the same shape can replace another. libbpf does not check this, and a program with another map would
+ * read beyond the values.
+ */
 import { possibleCpus } from '../running/map-entries.ts';
 import type { MapDefinition } from '../tenant/map-memory.ts';
 import { mapTypeNames } from '../type-names.ts';
 
-/** BPF_F_NO_COMMON_LRU of bpf.h: a list for each CPU. */
+/** BPF_F_NO_COMMON_LRU of bpf.h: each CPU has its own LRU list. */
 const NO_COMMON_LRU = 2;
 /** BPF_F_RDONLY_PROG of bpf.h. */
 const READ_ONLY = 128;
 
 /**
- * @param declared - By an object file.
- * @param there - As the kernel has it.
- * @returns `value size 16 here, 8 there`; empty if they are alike.
+ * @param declared - The map as an object file declares it.
+ * @param there - The map in the kernel.
+ * @returns phrases such as `value size 16 here, 8 there`; empty if the shapes are the same.
  */
 export function shapeDifferences(declared: MapDefinition, there: MapDefinition): readonly string[] {
   const rows: readonly (readonly [string, number, number])[] = [
@@ -26,18 +29,18 @@ export function shapeDifferences(declared: MapDefinition, there: MapDefinition):
     .map(([what, mine, their]) => `${what} ${mine} here, ${their} there`);
 }
 
-/** The number that the kernel, or libbpf for it, uses instead of a declared one. */
+/** The number of entries that the kernel, or libbpf, uses instead of the declared one. */
 function entriesInKernel({ type, maxEntries, flags }: MapDefinition): number {
   const name = mapTypeNames[type];
-  // libbpf (map_set_def_max_entries): 0 stands for one for each CPU.
+  // libbpf (map_set_def_max_entries): 0 means one entry for each CPU.
   if (name === 'perf_event_array' && maxEntries === 0) return possibleCpus();
-  // kernel/bpf/hashtab.c, htab_map_alloc: the same number for each CPU.
+  // kernel/bpf/hashtab.c, htab_map_alloc: rounded so that each CPU has the same number.
   if (name?.startsWith('lru_') === true && (flags & NO_COMMON_LRU) !== 0)
     return Math.ceil(maxEntries / possibleCpus()) * possibleCpus();
   return maxEntries;
 }
 
-/** Programs may not write into a map of devices, whatever the file says (kernel/bpf/devmap.c). */
+/** Maps of devices are always read-only for programs (kernel/bpf/devmap.c), whatever the file declares. */
 function flagsInKernel({ type, flags }: MapDefinition): number {
   return mapTypeNames[type]?.startsWith('devmap') === true ? flags | READ_ONLY : flags;
 }

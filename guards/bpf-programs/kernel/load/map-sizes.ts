@@ -1,6 +1,7 @@
 /**
- * Corrects key and value sizes of map types for which the kernel accepts only one size. Sources for bpf2go give ring buffers and perf event arrays the type of their records
- * (`__type(value, struct event)`), which cilium/ebpf reads to generate code and leaves out when it makes the map; libbpf does not.
+ * Corrects the key and value sizes of map types for which the kernel accepts only one size. Sources written for bpf2go declare the type of
+ * the records as the value of ring buffers and perf event arrays (`__type(value, struct event)`). cilium/ebpf reads this to generate code
+ * and ignores it when it creates the map; libbpf does not ignore it.
  */
 import type { BpfMap } from '../../../../lib/ebpf/map.ts';
 
@@ -11,7 +12,7 @@ const sizes: ReadonlyMap<number, readonly [number, number]> = new Map([
   [31, [0, 0]], // ring buffer of user space
 ]);
 
-/** Only before the object is loaded. */
+/** Call it before the object is loaded. */
 export function fitSizes(maps: readonly BpfMap[]): void {
   for (const map of maps) {
     const fixed = sizes.get(map.type);
@@ -19,12 +20,12 @@ export function fitSizes(maps: readonly BpfMap[]): void {
   }
 }
 
-/** Values of enum bpf_map_type: hash tables, per CPU and LRU too. */
+/** Values of enum bpf_map_type: hash tables, including per-CPU and LRU ones. */
 const hashTables: ReadonlySet<number> = new Set([1, 5, 9, 10]);
 
 /**
- * For a load that only asks whether programs are accepted. The verifier does not look at the size of a hash table, and the kernel clears
- * its buckets first: half a second for one of 16,777,216 entries. Only before the object is loaded.
+ * For a load that only tests whether programs are accepted. The verifier ignores the size of a hash table, and the kernel clears all
+ * buckets of a new one: half a second for 16,777,216 entries. Call it before the object is loaded.
  */
 export function shrinkHashTables(maps: readonly BpfMap[]): void {
   for (const map of maps) if (hashTables.has(map.type)) map.maxEntries = 1;

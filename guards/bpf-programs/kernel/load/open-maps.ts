@@ -1,4 +1,4 @@
-/** Stored instructions, with the maps they used. */
+/** Combines stored instructions with the maps that they use. */
 import { join } from 'node:path';
 
 import type { Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
@@ -17,7 +17,7 @@ export class OpenMaps implements Disposable {
     this.#pins = pins;
   }
 
-  /** The program's instructions with descriptors of its maps. @throws {ProgramFailure} `load`: a pin is gone */
+  /** The program's instructions with descriptors of its maps. @throws {ProgramFailure} `load`: a pin is missing */
   resolve(record: ProgramRecord, records: Records): Instructions {
     const instructions = records.instructions(record);
     const fds = record.maps.map(({ pin: name }) => {

@@ -1,6 +1,6 @@
 /**
- * The loaded programs, pinned with their maps; unchanged ones stay, changed ones are loaded beside them. The
- * recorded version of a program is the running one: a new one takes its place once it is attached.
+ * The loaded programs, pinned with their maps. Unchanged programs stay; changed ones are loaded in addition. A program's record describes
+ * the running version: a new version takes its place once it is attached.
  */
 import { join } from 'node:path';
 
@@ -27,13 +27,11 @@ interface FailedProgram {
 
 /** State of one pass for {@link Programs.ensureLoaded}. */
 export interface LoadPass {
-  /** Keyed by id. */
+  /** All desired programs, keyed by id. */
   readonly desired: ReadonlyMap<string, DesiredProgram>;
   /** Ids of the desired programs, and of programs that stay although they are not desired. */
   readonly staying: ReadonlySet<string>;
-  /**
-   * The earlier programs of the pass, by id: the version that runs or is about to; or the reason without one.
-   */
+  /** The programs of this pass that were handled earlier, by id: the version that runs or is about to, or why no version does. */
   readonly settled: ReadonlyMap<string, Failure | ProgramRecord>;
   /** Result of {@link Programs.mapRoom}. */
   readonly room: MapRoom;
@@ -41,7 +39,7 @@ export interface LoadPass {
 
 type Place = Pick<ProgramRecord, 'generation' | 'id' | 'key'>;
 
-/** A program that is about to be loaded. */
+/** A program that has to be loaded. */
 interface Missing extends ProgramRequest {
   readonly type: AttachType;
   readonly program: DesiredProgram;
@@ -53,12 +51,12 @@ export class Programs {
   readonly #records: Records;
   readonly #tenants: TenantRules;
   readonly #known = new Map<string, ProgramRecord>();
-  /** Loaded beside the version that runs, and not attached yet. A later process does not know them, and loads them again. */
+  /** New versions that are loaded but not attached yet. They are not recorded, so a later process loads them again. */
   readonly #next = new Map<string, LoadedProgram>();
-  /** Maps of programs that had no room, by unit: until there is some, their bytecode is not read again. */
+  /** Maps of programs for which there was no room, by unit: until there is, their bytecode is not read again. */
   readonly #waiting = new Map<string, { readonly id: string; readonly maps: readonly MapHold[] }>();
 
-  /** Adopts those whose pins exist. */
+  /** Adopts the recorded programs whose pins exist. */
   constructor(pins: Pins, records: Records, tenants: TenantRules) {
     this.#pins = pins;
     this.#records = records;
@@ -74,7 +72,7 @@ export class Programs {
     return this.#known;
   }
 
-  /** The memory that namespaces have left for maps if only these stay. */
+  /** How much memory namespaces have left for maps if only these programs stay. */
   mapRoom(staying: ReadonlySet<string>): MapRoom {
     for (const [key, { id }] of this.#waiting) if (!staying.has(id)) this.#waiting.delete(key);
     return new MapRoom(
@@ -84,9 +82,9 @@ export class Programs {
   }
 
   /**
-   * Loads those that are not in the kernel as desired.
+   * Loads the programs of a unit that are not yet in the kernel as desired.
    *
-   * @param unit - Of `loadUnits`.
+   * @param unit - One of the groups of `loadUnits`.
    */
   async ensureLoaded(
     unit: readonly DesiredProgram[],
@@ -171,7 +169,7 @@ export class Programs {
     this.#waiting.delete(key);
   }
 
-  /** Each function once. */
+  /** Loads programs together, no two of which have the same function. */
   #load(
     round: readonly DesiredProgram[],
     bytes: Uint8Array,
@@ -218,7 +216,7 @@ export class Programs {
     }
   }
 
-  /** Gives a loaded program another place: a record, and pins of its own. */
+  /** Uses a loaded program in another place as well: with its own record and pins. */
   #copy(twin: ProgramRecord, program: DesiredProgram, room?: MapRoom): LoadedProgram {
     const place = this.#newPlace(program.id);
     const [from, to] = [this.#pins.program(twin), this.#pins.program(place)];
@@ -231,7 +229,7 @@ export class Programs {
     return this.#keep(program, { ...twin, ...place, ...shownOf(program), attachKey: '' }, room);
   }
 
-  /** The running version continues until this is attached. */
+  /** Keeps a new version until it is attached; the running version continues until then. */
   #keep(program: DesiredProgram, record: ProgramRecord, room?: MapRoom): LoadedProgram {
     const { id, namespace } = record;
     if (room !== undefined && namespace !== undefined) room.take(id, namespace, holdsOf(record));
@@ -242,7 +240,7 @@ export class Programs {
     return loaded;
   }
 
-  /** Once for all that are loaded together: with the first of them. */
+  /** Adds lost contents to the first of the programs that were loaded together, so that they are reported only once. */
   #reportLost(
     results: LoadedProgram[],
     at: number,
@@ -256,7 +254,7 @@ export class Programs {
     if (this.#next.has(reported.record.id)) this.#next.set(reported.record.id, reported);
   }
 
-  /** Checks a running program again, which may have been loaded under other rules. @throws {ProgramFailure} `not-allowed` */
+  /** Checks a running program again, since it may have been loaded under other rules. @throws {ProgramFailure} `not-allowed` */
   checkAgain(record: ProgramRecord, room: MapRoom): void {
     const { id, type, namespace, tenant } = record;
     if (namespace === undefined || tenant === undefined) return;
@@ -264,13 +262,13 @@ export class Programs {
     room.take(id, namespace, holdsOf(record));
   }
 
-  /** A program loaded for one id continues for another one. */
+  /** Continues a loaded program under another id. */
   handOver(record: ProgramRecord, id: string): void {
     this.#known.delete(record.id);
     this.remember({ ...record, id });
   }
 
-  /** Stores the record of a program, which is the version that runs from now on. */
+  /** Stores the record of a program as that of the running version. */
   remember(record: ProgramRecord): void {
     this.#records.putProgram(record);
     this.#known.set(record.id, record);
@@ -281,7 +279,7 @@ export class Programs {
     return [...this.#known.values(), ...[...this.#next.values()].map(({ record }) => record)];
   }
 
-  /** The program in the kernel, if it is the desired one. @throws {ProgramFailure} `map-owner-not-found`, `map-owner-not-loaded` */
+  /** The program in the kernel, if it is as desired. @throws {ProgramFailure} `map-owner-not-found`, `map-owner-not-loaded` */
   #stillExists(program: DesiredProgram, pass: LoadPass): LoadedProgram | undefined {
     const loadKey = loadKeyOf(program);
     const owner = program.blocked === undefined ? this.#mapOwner(program, pass) : undefined;
@@ -321,7 +319,7 @@ export class Programs {
   #mapOwner(program: DesiredProgram, { desired, settled }: LoadPass): ProgramRecord | undefined {
     if (program.mapOwner === undefined) return undefined;
     const owner = desired.get(program.mapOwner);
-    // A tenant does not learn about programs of others.
+    // A tenant must not learn about programs of others.
     if (owner === undefined || owner.namespace !== program.namespace) {
       const where = program.namespace === undefined ? 'cluster-scoped' : `in namespace ${program.namespace}`;
       throw new ProgramFailure(
@@ -353,7 +351,7 @@ export class Programs {
   }
 }
 
-/** The parts of a record besides the inputs of loading. */
+/** The fields of a record that are not inputs of loading. */
 function shownOf({ owner, name, source, attach, pod, container }: DesiredProgram) {
   return { owner, name, source, attachPoint: attachPoint(attach), pod, container };
 }
@@ -378,7 +376,7 @@ function recordOf(
   };
 }
 
-/** Whether it still has its owner's maps: an owner that was loaded again may have new ones. */
+/** Whether it still has its owner's maps: if the owner was loaded again, it may have new ones. */
 function sharesMaps({ maps }: ProgramRecord, owner: ProgramRecord): boolean {
   return owner.maps.every((theirs) => {
     const own = maps.find((map) => !map.internal && nameOf(map) === nameOf(theirs));

@@ -14,10 +14,11 @@ import { loadKeyOf } from './load-key.ts';
 import { shapeDifferences } from './map-shape.ts';
 
 /**
- * The maps that programs get which are loaded together.
+ * The maps that are available to programs which are loaded together.
  *
+ * @param unit - These programs.
  * @param all - Records of all programs in the kernel.
- * @param staying - Ids of those that are wanted.
+ * @param staying - Ids of programs that stay.
  */
 export function mapSources(
   unit: readonly DesiredProgram[],
@@ -27,7 +28,7 @@ export function mapSources(
   const [first] = unit;
   const ids = new Set(unit.map(({ id }) => id));
   const keys = new Set(unit.map(loadKeyOf));
-  /** A program of the same application that another one has replaced. */
+  /** Whether it is an unwanted program of the same application, so that the unit replaces it. */
   const isLeft = ({ id, owner, namespace }: ProgramRecord): boolean =>
     first?.mapGroup !== undefined &&
     owner === first.owner &&
@@ -50,13 +51,13 @@ export function mapSources(
   };
 }
 
-/** Larger maps are only reported as having more entries. */
+/** Beyond this number of entries, a map is only reported to have more. */
 const MAX_COUNTED = 1000;
 
 /**
  * Contents of replaced programs' maps that no new map has.
  *
- * @param others - Programs that stay, with their maps.
+ * @param others - Programs that stay, and so keep their maps.
  * @returns complete sentences.
  */
 export function lostContents(
@@ -79,7 +80,7 @@ export function lostContents(
   return [...lost.values()];
 }
 
-/** What the map holds, such as `1 entry`; empty if unknown, undefined if nothing is lost. */
+/** What the map holds, such as `1 entry`; empty if unknown, undefined if nothing would be lost. */
 function contents(kept: KeptMap, map: Descriptor): string | undefined {
   const info = mapInfo(map.fd);
   try {
@@ -91,7 +92,7 @@ function contents(kept: KeptMap, map: Descriptor): string | undefined {
     }
     let count = 0;
     for (const { values } of entriesOf(map.fd, info)) {
-      // An array is full of zeros from the beginning.
+      // The entries of an array always exist: only those that are not zero count.
       if (values.some((value) => value.some((byte) => byte !== 0))) count++;
       if (count > MAX_COUNTED) return `more than ${MAX_COUNTED} entries`;
     }

@@ -1,6 +1,6 @@
 /**
- * Loads programs of one object file at once and unloads them again. Opening a large object and relocating it for this kernel takes much longer
- * than the verifier needs for a program: for each alone, it would be done again.
+ * Loads programs of one object file together and unloads them again. Opening a large object and relocating it for this kernel takes much
+ * longer than verifying one program, and would be repeated for each program that is tried alone.
  */
 import { cString } from '../../../../lib/ebpf/bpf-call.ts';
 import { FixedBuffer } from '../../../../lib/ebpf/libc.ts';
@@ -22,19 +22,19 @@ export interface Accepted {
   readonly statistics: string;
 }
 
-/** Gets the programs that are loaded, while their object is open. */
+/** Receives the programs that are loaded, while their object is open. */
 export type UseLoaded<P extends ProgramRequest> = (loaded: Opened<P>, accepted: ReadonlySet<P>) => void;
 
 const LOG_BYTES = 64 * 1024;
 /**
- * libbpf stops at the first refused program and unloads them all. The rest are then tried without it, at most
- * this many attempts in total.
+ * libbpf stops at the first refused program and unloads all. The others are then tried without it, in at most this many attempts
+ * altogether.
  */
 const ATTEMPTS = 4;
 
 /**
- * @param use - Called once at most.
- * @returns the accepted ones. `tryLoad` finds out whether the others are refused, and why.
+ * @param use - Called at most once.
+ * @returns the accepted programs. `tryLoad` determines whether the others are refused, and why.
  */
 export function tryTogether<P extends ProgramRequest>(
   request: LoadRequest<P>,
@@ -52,7 +52,7 @@ export function tryTogether<P extends ProgramRequest>(
   return new Map();
 }
 
-/** Returns the failure if the kernel refused one of the programs. */
+/** Loads all programs once. Returns the failure if the kernel refuses one of them. */
 function loadOnce<P extends ProgramRequest>(
   request: LoadRequest<P>,
   use: UseLoaded<P> | undefined,
@@ -62,7 +62,7 @@ function loadOnce<P extends ProgramRequest>(
     const logs = new Map<P, FixedBuffer>();
     for (const [wanted, { program }] of opened.programs) {
       const log = new FixedBuffer(LOG_BYTES);
-      // BPF_LOG_STATS.
+      // BPF_LOG_STATS: the log has only the verifier's statistics.
       program.logTo(log, 4);
       logs.set(wanted, log);
     }

@@ -1,4 +1,4 @@
-/** Programs of one load that are attached in several places: they are one in the kernel. */
+/** Programs from one load that are attached in several places: in the kernel they are a single program. */
 import { attachPoint } from '../attach-point.ts';
 import type { DesiredProgram } from '../desired.ts';
 import type { ProgramRecord } from '../records.ts';
@@ -6,8 +6,8 @@ import { loadKeyOf } from './load-key.ts';
 import type { LoadedProgram } from './loaded-program.ts';
 
 /**
- * A loaded program that may be attached in this place too. Not if it is already attached there: a TCX link
- * takes a program once, and the members of a chain are identified by their programs.
+ * A loaded program that can be attached in this place as well. It must not already be attached there: a TCX hook accepts a program only
+ * once, and the members of a chain are identified by their programs.
  */
 export function twinOf(program: DesiredProgram, loaded: readonly LoadedProgram[]): LoadedProgram | undefined {
   const loadKey = loadKeyOf(program);
@@ -16,10 +16,9 @@ export function twinOf(program: DesiredProgram, loaded: readonly LoadedProgram[]
 }
 
 /**
- * Identically loaded programs of the same application whose places are no longer wanted: this one continues
- * with their maps.
+ * Identically loaded programs of the same application whose places are no longer wanted: the new program continues with their maps.
  *
- * @param left - The unwanted ones.
+ * @param left - Programs that are no longer wanted.
  */
 export function leftBehind(
   program: DesiredProgram,
@@ -29,7 +28,7 @@ export function leftBehind(
   if (program.mapGroup === undefined) return [];
   const loadKey = loadKeyOf(program);
   const here = programsAt(program, loaded);
-  // A TCX hook accepts a program once, and its existing link is removed later.
+  // A TCX hook accepts a program only once, and its existing link is removed later.
   const isHere = (record: ProgramRecord): boolean =>
     record.type === 'tcx' && record.attachPoint === attachPoint(program.attach) && record.pod === program.pod;
   return left.filter(
@@ -37,7 +36,7 @@ export function leftBehind(
   );
 }
 
-/** The kernel's ids of those in the place of one. */
+/** The kernel's IDs of the programs that are loaded for the same place. */
 function programsAt(program: DesiredProgram, loaded: readonly LoadedProgram[]): ReadonlySet<number> {
   return new Set(
     loaded.filter((one) => hookKey(one.program) === hookKey(program)).map(({ record }) => record.programId),

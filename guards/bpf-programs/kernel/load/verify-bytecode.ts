@@ -1,4 +1,4 @@
-/** Checks whether the kernel accepts programs: they are loaded and unloaded again. Nothing is attached. */
+/** Checks whether the kernel accepts programs, by loading and unloading them. Nothing is attached. */
 import { FixedBuffer } from '../../../../lib/ebpf/libc.ts';
 import { BpfObject } from '../../../../lib/ebpf/object.ts';
 import type { AttachType } from '../desired.ts';
@@ -12,11 +12,11 @@ import { type MapHold, MapRoom } from '../tenant/map-room.ts';
 import type { TenantRules } from '../tenant/rules.ts';
 
 export interface VerifyRequest {
-  /** Only this program. */
+  /** Verifies only this program. */
   readonly functionName?: string;
-  /** The type to load it as; by default, that of its section. */
+  /** The type to load it as. Default: the type that its section determines. */
   readonly type?: AttachType;
-  /** For a program whose section does not determine it. */
+  /** The type of a program whose section does not determine it. */
   readonly otherwise?: (functionName: string) => AttachType | undefined;
   /** Also checks the rules for programs of namespaced kinds. */
   readonly tenants?: TenantRules;
@@ -26,21 +26,21 @@ export interface VerifyRequest {
 export interface WantedProgram {
   readonly functionName: string;
   readonly type: AttachType;
-  /** For fentry and fexit; undefined: that of the section. */
+  /** The function to load fentry and fexit programs for; undefined: the one that the section names. */
   readonly kernelFunction?: string | undefined;
 }
 
 export interface VerifiedProgram {
   readonly functionName: string;
   readonly section: string;
-  /** May be one that no kind of object has, such as `lsm`. Undefined if neither the caller nor the section determines it. */
+  /** May be a type that no resource kind has, such as `lsm`. Undefined if neither the caller nor the section determines it. */
   readonly type: string | undefined;
   readonly loads: boolean;
   /** How many instructions the verifier processed. */
   readonly verifiedInstructions: number;
   /** The verifier's own line: `processed 12 insns (limit 1000000) max_states_per_insn 0 ...`. */
   readonly statistics: string;
-  /** Why not, in complete sentences with the verifier's last lines; '' if it loads. */
+  /** Why it is refused, in complete sentences with the verifier's last lines; '' if it loads. */
   readonly message: string;
 }
 
@@ -68,8 +68,8 @@ export function verifyBytecode(bytes: Uint8Array, request: VerifyRequest = {}): 
 /**
  * Verifies programs as an object requests them.
  *
- * @param use - Called with those that are loaded, if any, while their object is open.
- * @returns in the order of `wanted`.
+ * @param use - Called with the programs that are loaded, if any, while their object is open.
+ * @returns results in the order of `wanted`.
  * @throws {ProgramFailure} `bytecode`: it is not an eBPF object file.
  */
 export function verifyWanted(
@@ -83,10 +83,10 @@ export function verifyWanted(
   return verifyAll(bytes, known, given, use);
 }
 
-/** Inputs that all programs of a file share. */
+/** What all programs of a file have in common. */
 interface Given {
   readonly globals: LoadRequest['globals'];
-  /** Undefined: the rules of cluster-scoped kinds, which have none. */
+  /** Undefined for cluster-scoped kinds, which no rules apply to. */
   readonly tenants: TenantRules | undefined;
 }
 
@@ -140,7 +140,7 @@ function verifyAll(
     if (request === undefined || typeof request === 'string') return refused(request ?? '');
     const together = accepted.get(request);
     if (together !== undefined) return { ...reported, loads: true, ...together, message: '' };
-    // The kernel was asked to load a program of this type, and has the same answer for all of them.
+    // The kernel has already refused this type of program altogether.
     if (impossible.has(request.type))
       return refused(refusals.explain(new ProgramFailure('load', NOT_TRIED), type ?? '').message);
     const verified = verifyAlone(loadRequest(bytes, [request], given), reported, refusals);
@@ -149,7 +149,7 @@ function verifyAll(
   });
 }
 
-/** Why it is not even tried. */
+/** Why loading is not even tried. */
 function refusalOf({ section, type }: Known, tenants: TenantRules | undefined): string | undefined {
   if (type === undefined)
     return `The section ${section} does not determine the type of the program. In an image, the label io.ebpf.programs does; for rampart bpf verify, --type does.`;
@@ -191,7 +191,7 @@ function verifyAlone(
     const { verifiedInstructions } = tryLoad(request, {}, log);
     return { ...reported, loads: true, verifiedInstructions, statistics: statisticsOf(log), message: '' };
   } catch {
-    // Once more, for the reason.
+    // Load it again below, to get the reason.
   }
   try {
     const { verifiedInstructions } = tryLoad(request);

@@ -1,8 +1,8 @@
 /**
- * Pins: names in a bpffs that keep programs, maps and links when the process that made them ends.
+ * Pins: names in a bpffs that keep programs, maps and links when the process that created them ends.
  *
- * A name must not contain a dot (kernel/bpf/inode.c, bpf_lookup: EPERM). bpffs belongs to a mount: what is pinned in one that only
- * this container sees is gone with the container.
+ * A name must not contain a dot (kernel/bpf/inode.c, bpf_lookup: EPERM). A bpffs belongs to its mount: pins in one that only this container
+ * sees disappear with the container.
  */
 import { constants } from 'node:os';
 import { mkdirSync, rmdirSync, statfsSync, unlinkSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { done, KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
 /** BPF_FS_MAGIC of include/uapi/linux/magic.h. */
 const BPF_FS_MAGIC = 0xcafe4a11;
 
-/** Whether a directory is in a bpffs. False if it does not exist. */
+/** Whether a directory is in a bpffs; false if it does not exist. */
 export function isBpffs(directory: string): boolean {
   try {
     return statfsSync(directory).type === BPF_FS_MAGIC;
@@ -25,9 +25,9 @@ export function isBpffs(directory: string): boolean {
 }
 
 /**
- * BPF_OBJ_PIN; directories above it are made.
+ * BPF_OBJ_PIN; creates missing parent directories.
  *
- * @throws {KernelRefusal} EEXIST where something has the name already; EPERM for a dot in it.
+ * @throws {KernelRefusal} EEXIST: the name is in use; EPERM: it contains a dot.
  */
 export function pin(fd: number, path: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
@@ -36,9 +36,9 @@ export function pin(fd: number, path: string): void {
 }
 
 /**
- * BPF_OBJ_GET: a descriptor of what is pinned, which the caller disposes; undefined if nothing is.
+ * BPF_OBJ_GET: a descriptor of the pinned object, which the caller disposes of; undefined if the path does not exist.
  *
- * @throws {KernelRefusal} EACCES, EPERM: not ours to open.
+ * @throws {KernelRefusal} EACCES, EPERM: this process may not open it.
  */
 export function openPin(path: string): Descriptor | undefined {
   const outcome = bpf(command.OBJ_GET, new Structure(16).pointer(0, nulTerminated(path)));
@@ -47,7 +47,7 @@ export function openPin(path: string): Descriptor | undefined {
   throw new KernelRefusal(`cannot open the pin ${path}`, outcome);
 }
 
-/** Removes a name; the kernel frees the object with its last name and descriptor. False if it did not exist. */
+/** Removes a pin; the kernel frees the object with its last pin and descriptor. False if the pin did not exist. */
 export function unpin(path: string): boolean {
   return gone(() => unlinkSync(path));
 }

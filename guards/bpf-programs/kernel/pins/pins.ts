@@ -1,13 +1,13 @@
 /**
- * Where everything is pinned: below one directory of the host's bpffs.
+ * Where everything is pinned, in one directory of the host's bpffs:
  *
  *     programs/KEY/GENERATION/program         loaded alone
  *     programs/KEY/GENERATION/maps/NAME
- *     programs/KEY/GENERATION/gated           what is attached in its place, for one container only
+ *     programs/KEY/GENERATION/gated           attached in its place, for one container only
  *     programs/KEY/GENERATION/link
  *     chains/KEY/program                      composed
  *     chains/KEY/runs                         how often each member ran, per CPU
- *     chains/KEY/link                         of XDP
+ *     chains/KEY/link                         for XDP
  */
 import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,14 +33,14 @@ export class Pins {
     return join(this.root, 'chains', key);
   }
 
-  /** Generations of programs, and chains, that exist, whether or not a record knows them. */
+  /** Existing generations of programs, whether or not there are records of them. */
   programs(): readonly { readonly key: string; readonly generation: string }[] {
     return listed(join(this.root, 'programs')).flatMap((key) =>
       this.generations(key).map((generation) => ({ key, generation })),
     );
   }
 
-  /** Generations of one key. */
+  /** The generations of one key. */
   generations(key: string): readonly string[] {
     return listed(join(this.root, 'programs', key));
   }
@@ -60,14 +60,14 @@ export class Pins {
     removeTree(this.chain(key));
   }
 
-  /** The empty directories. */
+  /** Removes the directories that are empty. */
   removeEmpty(): void {
     for (const name of ['programs', 'chains']) removePinDirectory(join(this.root, name));
     removePinDirectory(this.root);
   }
 }
 
-/** The program pinned at a path, if it is that one; the caller disposes it. */
+/** The program pinned at a path, if it has this ID; the caller disposes of it. */
 export function openProgram(path: string, programId: number): Descriptor | undefined {
   const found = openPin(path);
   if (found === undefined) return undefined;
@@ -77,8 +77,8 @@ export function openProgram(path: string, programId: number): Descriptor | undef
 }
 
 /**
- * Otherwise the kernel releases a link some milliseconds after its last name is gone, and its program sees packets until then. A link that
- * has been switched to another program stays.
+ * Detaches a link before it is unpinned: otherwise the kernel would release it some milliseconds later, and its program would see packets
+ * until then. A link that has been switched to another program stays attached.
  */
 function detachOwn(directory: string): void {
   using link = openPin(join(directory, 'link'));
@@ -87,7 +87,7 @@ function detachOwn(directory: string): void {
   if (linkInfo(link.fd).programId === programInfo(program.fd).id) detach(link);
 }
 
-/** Links first, so that nothing runs with parts missing. */
+/** Removes links first, so that no program runs with parts missing. */
 function removeTree(path: string): void {
   const names = listed(path).toSorted((a, b) => Number(b === 'link') - Number(a === 'link'));
   for (const name of names) {

@@ -5,11 +5,11 @@ import type { ContainerPlace } from '../desired.ts';
 import { ProgramFailure } from '../failure.ts';
 
 /**
- * The directory of the process in procfs. Files opened below it belong to that process, even if its number
- * has been reused since. The caller disposes it.
+ * The directory of the container's process in procfs. Files opened below it belong to that process, even if its pid has been reused since.
+ * The caller disposes of it.
  *
- * @throws {ProgramFailure} `target` when the process is gone, or does not belong to the container.
- * @throws {SystemCallError} `SYSTEM` when it may not be inspected.
+ * @throws {ProgramFailure} `target` if the process is gone, or does not belong to the container.
+ * @throws {SystemCallError} `SYSTEM` if it may not be inspected.
  */
 export function openContainer({ pid, containerId }: ContainerPlace): Fd {
   let directory: Fd;
@@ -19,7 +19,7 @@ export function openContainer({ pid, containerId }: ContainerPlace): Fd {
     throw isGone(error) ? gone(containerId, error.message) : error;
   }
   try {
-    // After the runtime's name and "://".
+    // The part after the name of the runtime and "://".
     const id = containerId.slice(containerId.lastIndexOf('/') + 1);
     if (id !== '' && !readProcess(directory, 'cgroup').includes(id))
       throw gone(containerId, `process ${pid} now belongs to another container`);
@@ -30,10 +30,10 @@ export function openContainer({ pid, containerId }: ContainerPlace): Fd {
   }
 }
 
-/** A process may have 65,530 mappings (vm.max_map_count), each of a path with 4,096 bytes. */
+/** A process may have 65,530 mappings (vm.max_map_count), each with a path of 4,096 bytes. */
 const MAX_BYTES = 8 * 1024 * 1024;
 
-/** A file of the process: its first 8 MiB. @throws {SystemCallError} `SYSTEM` when it is gone */
+/** A file in the directory of the process: its first 8 MiB. @throws {SystemCallError} `SYSTEM` if the process is gone */
 export function readProcess(directory: Fd, name: string): string {
   using file = openat2(directory, name, { flags: 0 });
   return readStart(file.number, MAX_BYTES).toString('latin1');

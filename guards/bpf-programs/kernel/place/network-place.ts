@@ -1,8 +1,8 @@
 /**
  * Network namespaces: the node's own and those of containers.
  *
- * A visit is one synchronous block on the main thread: setns(2) applies to one thread, and within a synchronous block nothing else
- * runs on it. The threads of the pool stay where they are.
+ * A visit is one synchronous block on the main thread: setns(2) applies to one thread, and during a synchronous block nothing else runs on
+ * that thread. The threads of the pool stay where they are.
  */
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import { openContainer } from './container.ts';
 const CLONE_NEWNET = 0x40000000;
 const OWN = '/proc/thread-self/ns/net';
 
-/** A network namespace for the duration of one change. Dispose it: an open one outlives its pod. */
+/** A network namespace that is held open for the duration of one change. Dispose of it: an open namespace outlives its pod. */
 export class NetworkPlace implements Disposable {
   /** Inode of the namespace: the same for all containers of a pod. */
   readonly inode: bigint;
@@ -29,12 +29,12 @@ export class NetworkPlace implements Disposable {
     this.#namespace = namespace;
   }
 
-  /** The node's own, which is that of this process. */
+  /** The node's own namespace, which this process is in. */
   static own(): NetworkPlace {
     return new NetworkPlace(statSync(OWN, { bigint: true }).ino, undefined);
   }
 
-  /** @throws {ProgramFailure} `target` when the container or the named namespace is gone. */
+  /** @throws {ProgramFailure} `target` if the container or the named namespace is gone. */
   static of({ container, namespacePath }: Omit<InterfaceHook, 'interface'>): NetworkPlace {
     if (namespacePath !== undefined) {
       try {
@@ -50,18 +50,18 @@ export class NetworkPlace implements Disposable {
     return new NetworkPlace(inodeOf(fd), fd);
   }
 
-  /** The namespace that a path stands for: `/run/netns/NAME`, `/proc/PID/ns/net`. @throws {SystemCallError} `SYSTEM` */
+  /** The namespace at a path: `/run/netns/NAME`, `/proc/PID/ns/net`. @throws {SystemCallError} `SYSTEM` */
   static at(path: string): NetworkPlace {
     const fd = openat2(AT_FDCWD, path, { flags: 0 });
     return new NetworkPlace(inodeOf(fd), fd);
   }
 
-  /** A namespace of which only the inode is known, found by a process in it or by its name; undefined if it no longer exists. */
+  /** A namespace of which only the inode is known: searched among processes and named namespaces. Undefined if it no longer exists. */
   static find(inode: bigint): NetworkPlace | undefined {
     const own = NetworkPlace.own();
     if (own.inode === inode) return own;
     const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-    // The node's named namespaces; the second path is for an agent in a pod.
+    // Where the node's named namespaces are; the second path is for an agent in a pod.
     const names = ['/run/netns', '/proc/1/root/run/netns'].flatMap((directory) =>
       listed(directory).map((name) => join(directory, name)),
     );
@@ -76,7 +76,7 @@ export class NetworkPlace implements Disposable {
     return undefined;
   }
 
-  /** Runs `work`, which must not wait for anything, with this thread in the namespace. */
+  /** Runs `work` with this thread in the namespace; `work` must be synchronous. */
   visit<T>(work: () => T): T {
     if (this.#namespace === undefined) return work();
     using own = openat2(AT_FDCWD, OWN, { flags: 0 });
@@ -90,7 +90,7 @@ export class NetworkPlace implements Disposable {
     try {
       return work();
     } finally {
-      // Otherwise everything else that this process does would happen in a tenant's network.
+      // If the thread cannot return, everything else in this process would happen in a tenant's network.
       if (libc.setns(own.number, CLONE_NEWNET) < 0) process.abort();
     }
   }
@@ -100,7 +100,7 @@ export class NetworkPlace implements Disposable {
   }
 }
 
-/** Undefined for a process that has just ended, or may not be inspected. */
+/** Undefined if the process has just ended, or may not be inspected. */
 function inodeAt(path: string): bigint | undefined {
   try {
     return statSync(path, { bigint: true, throwIfNoEntry: false })?.ino;

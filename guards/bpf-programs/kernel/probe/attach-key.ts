@@ -1,6 +1,6 @@
 import type { Attach } from '../desired.ts';
 
-/** Key of the place where a program is attached by itself: a different key requires attaching again. */
+/** A key of where a program is attached individually: if the key changes, it has to be attached again. */
 export function attachKeyOf(attach: Attach): string {
   return JSON.stringify(attach, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
 }

@@ -1,5 +1,5 @@
 /**
- * Functions of an ELF file by name (elf(5)): where a uprobe goes. Files of containers may be anything, so every size is bounded.
+ * Looks up functions of an ELF file by name (elf(5)), to place uprobes. Files in containers may contain anything, so every size is bounded.
  */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { findSegment, programHeaderSizeBytes, readAt } from '../../../../lib/ebpf/features/elf.ts';
@@ -10,21 +10,21 @@ const STT_FUNC = 2;
 const STT_GNU_IFUNC = 10;
 const SYMBOL_BYTES = 24;
 const SECTION_HEADER_BYTES = 64;
-/** A debug build of a browser has some 100 MiB of each. */
+/** Limit of one table; a debug build of a browser has some 100 MiB in each. */
 const MAX_TABLE_BYTES = 512 * 1024 * 1024;
-/** elf(5): one of each type. */
+/** Limit of symbol tables: elf(5) allows one of each type. */
 const MAX_TABLES = 4;
-/** Linkers write a name once, or as the end of another one. */
+/** Limit of places where a name occurs: linkers write it once, or as the end of another name. */
 const MAX_OCCURRENCES = 65_536;
-/** How much is read at a time: this many symbols. */
+/** How much is read at a time: the size of this many symbols. */
 const PIECE_BYTES = 64 * 1024 * SYMBOL_BYTES;
 
 /**
  * The offset in the file of a function's first instruction.
  *
  * @param fd - A regular file, 64-bit and little-endian.
- * @returns undefined if it has no such function.
- * @throws {RampartError} `DECODE` when it is no such file.
+ * @returns undefined if the file has no such function.
+ * @throws {RampartError} `DECODE` if it is not an ELF file of this form.
  */
 export function functionOffset(fd: number, name: string): bigint | undefined {
   const header = readAt(fd, 0, 64);
@@ -61,7 +61,7 @@ interface Section {
   readonly sizeBytes: number;
 }
 
-/** Where in a string table the name is. */
+/** The offsets in a string table at which the name is found. */
 function occurrences(fd: number, names: Section, wanted: Buffer): ReadonlySet<number> {
   const found = new Set<number>();
   for (const { piece, at } of pieces(fd, names, wanted.length - 1)) {
@@ -81,20 +81,20 @@ function findSymbol(fd: number, symbols: Section, names: ReadonlySet<number>): b
       if (type !== STT_FUNC && type !== STT_GNU_IFUNC) continue;
       if (!names.has(piece.readUInt32LE(at))) continue;
       const address = piece.readBigUInt64LE(at + 8);
-      // 0: it only uses one of another file.
+      // 0 means that the function is defined in another file.
       if (address !== 0n) return address;
     }
   }
   return undefined;
 }
 
-/** A section in pieces, each with `overlap` bytes of the next one, as far as the file goes. */
+/** Reads a section in pieces up to the end of the file; each piece includes the first `overlapBytes` of the next one. */
 function* pieces(
   fd: number,
   { offset, sizeBytes }: Section,
   overlapBytes: number,
 ): Generator<{ readonly piece: Buffer; readonly at: number }> {
-  // One for all: they are valid until the next one is taken.
+  // One buffer for all pieces: a piece is valid until the next one is read.
   const buffer = Buffer.allocUnsafeSlow(Math.min(PIECE_BYTES + overlapBytes, sizeBytes));
   for (let at = 0; at < sizeBytes; at += PIECE_BYTES) {
     const piece = readAt(fd, offset + at, Math.min(buffer.length, sizeBytes - at), buffer);

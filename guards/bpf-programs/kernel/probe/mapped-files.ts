@@ -1,18 +1,21 @@
-/** Which files processes still execute or have mapped, by /proc/PID/maps: an earlier version of a library stays in use until they end. */
+/**
+ * Determines from /proc/PID/maps which files processes still execute or have mapped: an earlier version of a library stays in use until
+ * they end.
+ */
 import { readdir, readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 
 import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
 import type { ProbedFile } from '../records.ts';
 
-/** A file that no path leads to now. */
+/** A file that is no longer at its path. */
 export type EarlierFile = Pick<ProbedFile, 'file' | 'path'>;
 
-/** Reading the maps of all processes takes some 0.1 ms for each: at most a twentieth of the time. */
+/** Reading the maps of all processes takes some 0.1 ms for each: at most a twentieth of the time is spent on it. */
 const SHARE = 20;
 const MIN_PAUSE_MS = 500;
 
-/** Whether files are in use; an unknown file counts as used. */
+/** Whether files are in use; a file that has not been checked counts as used. */
 export class MappedFiles {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   #unused = new Set<string>();
@@ -22,12 +25,12 @@ export class MappedFiles {
     this.#clock = clock;
   }
 
-  /** Whether no process uses it; said once, because its numbers may be those of another file then. */
+  /** Whether no process uses the file. True only once for each check, because another file may get the same inode number later. */
   takeUnused({ file }: EarlierFile): boolean {
     return this.#unused.delete(file);
   }
 
-  /** Looks at all processes, unless that was done just now. */
+  /** Checks all processes, unless that was done recently. */
   async look(files: readonly EarlierFile[], signal?: AbortSignal): Promise<void> {
     if (files.length === 0) this.#unused = new Set();
     const beganMs = this.#clock.monotonicMs();
@@ -38,7 +41,7 @@ export class MappedFiles {
       if (!/^\d+$/.test(name)) continue;
       signal?.throwIfAborted();
       const maps = await mapsOf(name);
-      // Something is short here: another time.
+      // A process could not be read, so nothing is known for certain: try again later.
       if (maps === undefined) return;
       for (const [key, one] of left) if (isMapped(maps, one)) left.delete(key);
     }
@@ -49,8 +52,9 @@ export class MappedFiles {
 }
 
 /**
- * `7f00-7f01 r-xp 00000000 08:01 12345    /usr/lib/libc.so.6 (deleted)`. The device may be another one than stat(2) shows: overlayfs and
- * btrfs do that (show_map_vma of fs/proc/task_mmu.c), so that the name counts instead; and overlayfs may show another inode.
+ * Whether a file is in lines such as `7f00-7f01 r-xp 00000000 08:01 12345    /usr/lib/libc.so.6 (deleted)`. On overlayfs and btrfs, the
+ * device in them may differ from that of stat(2) (show_map_vma of fs/proc/task_mmu.c), so the path counts instead; on overlayfs, the inode
+ * may differ as well.
  */
 function isMapped(maps: string, { file, path }: EarlierFile): boolean {
   const [device = '0', inode = ''] = file.split(' ');
@@ -63,7 +67,7 @@ function isMapped(maps: string, { file, path }: EarlierFile): boolean {
   );
 }
 
-/** As /proc/PID/maps has it, of what stat(2) gives. */
+/** A device from stat(2) in the format of /proc/PID/maps. */
 function deviceText(device: bigint): string {
   const major = ((device >> 8n) & 0xfffn) | ((device >> 32n) & ~0xfffn);
   const minor = (device & 0xffn) | ((device >> 12n) & 0xffffff00n);
@@ -71,8 +75,8 @@ function deviceText(device: bigint): string {
 }
 
 /**
- * Empty for a process that has ended, and for one that a security module hides even from CAP_SYS_PTRACE: otherwise such
- * a process would hold a file forever. Undefined if it could not be read for another reason.
+ * The maps of a process. Empty if it has ended, or if a security module hides it even from CAP_SYS_PTRACE: otherwise such a process would
+ * keep a file in use forever. Undefined if it could not be read for another reason.
  */
 async function mapsOf(pid: string): Promise<string | undefined> {
   try {

@@ -1,6 +1,4 @@
-/**
- * Programs that are attached individually, each by a link: to functions of the kernel and tracepoints; uprobes are in uprobes.ts.
- */
+/** Programs that are attached individually, each by a link, to functions of the kernel and to tracepoints. Uprobes are in uprobes.ts. */
 import { renameSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
@@ -22,7 +20,7 @@ import { attachKeyOf } from './attach-key.ts';
 import { readsBeyond } from './record-reads.ts';
 import type { Verdicts } from '../verdicts.ts';
 
-/** Attaches those that are not attached where they belong. The new one is attached before the old one is detached. */
+/** Attaches programs that are not attached where they should be. The new link is attached before the old one is detached. */
 export function settleProbes(
   programs: Programs,
   pins: Pins,

@@ -1,6 +1,6 @@
 /**
- * Why the kernel does not attach a program to a tracepoint: it reads past the end of the record (EACCES, perf_event_set_bpf_prog of
- * kernel/events/core.c). The kernel does not say where; instructions and types do.
+ * Explains why the kernel does not attach a program to a tracepoint: the program reads past the end of the record (EACCES,
+ * perf_event_set_bpf_prog of kernel/events/core.c). The kernel does not say where; the program's instructions and types do.
  */
 import { INSTRUCTION_BYTES, type Instructions } from '../../../../lib/ebpf/instructions.ts';
 import { RampartError } from '../../../../lib/errors/errors.ts';
@@ -19,7 +19,7 @@ const MOVE_64 = 0xbf;
 const ADD_64_IMMEDIATE = 0x07;
 const STORE_REGISTER_64 = 0x7b;
 const STACK = 10;
-/** Loads into a register, by their size. */
+/** Opcodes that load into a register, with their size in bytes. */
 const loads: Readonly<Record<number, number>> = {
   0x61: 4,
   0x69: 2,
@@ -32,14 +32,13 @@ const loads: Readonly<Record<number, number>> = {
 /** Classes of instructions that write to their first register: LDX, ALU, ALU64. */
 const writing: ReadonlySet<number> = new Set([0x01, 0x04, 0x07]);
 
-/** The program's own reads of its context, as far as they can be found without following its jumps. */
+/** The program's own reads of its context, as far as they can be found without following jumps. */
 export function contextReads(instructions: Instructions): readonly Read[] {
   const { bytes, count } = instructions;
-  // The functions that follow have other parameters.
+  // The functions after the first one have other parameters.
   const end = instructions.functionStarts()[1] ?? count;
   /**
-   * Pointers into the context: registers by their numbers, and places on the stack (r10 - 8 and so on), with
-   * offsets.
+   * Known pointers into the context, with their offsets: keyed by the number of a register, or by a place on the stack (r10 - 8 and so on).
    */
   const pointers = new Map<number | string, number>([[1, 0]]);
   const reads: Read[] = [];
@@ -75,8 +74,8 @@ function move<K>(pointers: Map<K, number>, to: K, value: number | undefined): vo
 }
 
 /**
- * A sentence that names what is read past the end of the record, and which fields the record has; undefined if
- * there is no such read.
+ * A sentence that names what the program reads past the end of the record, and which fields the record has; undefined if there is no such
+ * read.
  *
  * @param types - The BTF of the program.
  */
@@ -100,7 +99,7 @@ export function readsBeyond(
   return `The program reads bytes ${offset} to ${offset + sizeBytes - 1} of the record${what} and the record has ${endBytes} bytes: ${list}. Read only its fields, or attach to a tracepoint that has what is read.`;
 }
 
-/** `arguments[3] of struct sys_enter`: what a program takes the bytes for, by the type of its parameter. */
+/** What the program takes the bytes for, by the type of its parameter: `arguments[3] of struct sys_enter`. */
 function memberAt(types: Uint8Array, functionName: string, offset: number): string | undefined {
   try {
     const btf = new Btf(types);
@@ -118,7 +117,7 @@ function memberAt(types: Uint8Array, functionName: string, offset: number): stri
   }
 }
 
-/** Undefined if the type ends before. */
+/** Undefined if the type ends before the offset. */
 function pathAt(btf: Btf, typeId: number, offset: number, depth = 0): string | undefined {
   const type = btf.resolved(typeId);
   if (depth > 8) return undefined;

@@ -8,12 +8,15 @@ import type { TrackedPath } from '../../../../lib/sensor/paths/path-state.ts';
 import type { Logger } from '../../../../lib/telemetry/log.ts';
 
 export interface TargetPathsOptions {
-  /** Called when changes have to be looked up. */
+  /** Called when a path may have changed: the caller then looks up all of them. */
   readonly onChange: () => void;
   readonly logger: Logger;
 }
 
-/** inotify reports no change made by another machine, nor of a file in place: users of this class also check at intervals. */
+/**
+ * Watches paths with inotify, which does not report changes made by another machine, or within a file: users of this class also check at
+ * intervals.
+ */
 export class TargetPaths implements Disposable {
   readonly #options: TargetPathsOptions;
   readonly #followed = new Map<string, TrackedPath>();
@@ -25,7 +28,7 @@ export class TargetPaths implements Disposable {
     this.#options = options;
   }
 
-  /** Follows exactly these from now on; once disposed, nothing. */
+  /** Follows exactly these paths from now on. Does nothing after disposal. */
   follow(paths: readonly TrackedPath[]): void {
     if (this.#disposed) return;
     const wanted = new Map(paths.map((one) => [join(one.root, one.path), one]));

@@ -1,6 +1,6 @@
 /**
- * The file of a uprobe: a path or a library's name, resolved as a process with that root directory would resolve it. An absolute
- * symbolic link in a container leads to a file of the container.
+ * The file of a uprobe: a path or a library's name, resolved as a process with that root directory would resolve it. An absolute symbolic
+ * link in a container leads to a file of the container.
  */
 import { fstatSync, opendirSync } from 'node:fs';
 
@@ -17,24 +17,24 @@ const HEADER_BYTES = 48;
 const ENTRY_BYTES = 24;
 
 export interface CachedLibrary {
-  /** `libc.so.6` */
+  /** Such as `libc.so.6`. */
   readonly name: string;
   readonly path: string;
 }
 
 /** The kernel's limit (PATH_MAX). */
 const LONGEST_PATH = 4096;
-/** Limit of ld.so.cache; that of a desktop has some 200 kB. */
+/** Limit of the size of ld.so.cache; that of a desktop has some 200 kB. */
 const MAX_CACHE_BYTES = 4 * 1024 * 1024;
-/** Limit of names in a directory of libraries. */
+/** Limit of names read in a directory of libraries. */
 const MAX_NAMES = 200_000;
 
 /**
- * In the order of the file. A malformed cache has no libraries; neither has one with repeated references to
- * the same bytes, because each text occurs once, or twice if a name is the end of a path.
+ * The libraries of an ld.so.cache, in its order. Empty if the cache is malformed, or refers to the same bytes repeatedly: a valid one has
+ * each text once, or twice if a name is the end of a path.
  */
 export function librariesOf(cache: Buffer): readonly CachedLibrary[] {
-  // Up to glibc 2.31 another table may lie before it.
+  // Up to glibc 2.31, another table may precede it.
   const begin = cache.indexOf(MAGIC);
   if (begin < 0 || cache.length < begin + HEADER_BYTES) return [];
   const table = cache.subarray(begin);
@@ -55,19 +55,22 @@ export function librariesOf(cache: Buffer): readonly CachedLibrary[] {
   return found;
 }
 
-/** Where libraries are on Debian, on other distributions and with musl; also below those, for /lib/ARCHITECTURE-linux-gnu. */
+/**
+ * Where libraries are on Debian, on other distributions and with musl. Subdirectories are searched as well, for
+ * /lib/ARCHITECTURE-linux-gnu.
+ */
 const directories = ['/lib64', '/usr/lib64', '/lib', '/usr/lib', '/usr/local/lib'] as const;
 const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
 const ELF_MAGIC = Buffer.from('\x7fELF');
 
 export interface Target {
-  /** Open for reading; the caller disposes it. */
+  /** Open for reading; the caller disposes of it. */
   readonly file: Fd;
-  /** In the root. */
+  /** The path below the root. */
   readonly path: string;
 }
 
-/** The identity of a file and of its content: {@link ProbedFile}. */
+/** Identifies a file and its content: see {@link ProbedFile}. */
 export interface FileState {
   readonly file: string;
   readonly content: string;
@@ -78,7 +81,7 @@ export function fileState(file: Fd): FileState {
   return { file: `${dev} ${ino}`, content: `${size} ${mtimeNs}` };
 }
 
-/** State of the file that a path in a root resolves to now; undefined without a file. */
+/** The state of the file that a path in a root now resolves to; undefined if there is no such file. */
 export function stateAt(root: Fd, path: string): FileState | undefined {
   const fd = open(root, path, openFlags.PATH);
   if (fd < 0) return undefined;
@@ -86,14 +89,14 @@ export function stateAt(root: Fd, path: string): FileState | undefined {
   return fileState(file);
 }
 
-/** State of the cache that turns the name of a library into a path; '' if it is not used. */
+/** The state of the cache that resolves the name of a library; '' if the target does not need it. */
 export function cacheState(root: Fd, target: string): string {
   const state = target.includes('/') ? undefined : stateAt(root, CACHE);
   return state === undefined ? '' : `${state.file} ${state.content}`;
 }
 
 /**
- * @param root - A directory.
+ * @param root - The root directory in which the target is resolved.
  * @param maps - The text of /proc/PID/maps, for libraries that a process has loaded from anywhere.
  * @throws {ProgramFailure} `target`: it does not exist.
  */
@@ -120,9 +123,9 @@ export function openTarget(root: Fd, target: string, maps: string): Target {
 }
 
 /**
- * Where in the file the probe goes.
+ * The offset in the file at which the probe is placed.
  *
- * @throws {ProgramFailure} `target`: it has no such function.
+ * @throws {ProgramFailure} `target`: the file has no such function.
  */
 export function probeOffset(
   { file, path }: Target,
@@ -148,7 +151,7 @@ function open(root: Fd, path: string, flags: number): number {
   return tryOpenat2(root, path, { flags, resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS });
 }
 
-/** `libc` is libc.so.6, and musl's libc.musl-x86_64.so.1; `libc.so.6` is itself. */
+/** Candidate paths for a library: `libc` stands for libc.so.6, and for musl's libc.musl-x86_64.so.1; `libc.so.6` stands for itself. */
 function libraryPaths(root: Fd, name: string, maps: string): readonly string[] {
   const isIt = (path: string): boolean => {
     const base = path.slice(path.lastIndexOf('/') + 1);
@@ -177,7 +180,7 @@ function readCache(root: Fd): Buffer {
   return readBounded(file.number, MAX_CACHE_BYTES, CACHE);
 }
 
-/** The wanted names in a directory, up to the number that a directory of libraries may have. */
+/** The wanted names in a directory, within the limit of names for one directory. */
 function namesIn(path: string, isWanted: (name: string) => boolean): string[] {
   using directory = opendirSync(path);
   const names: string[] = [];

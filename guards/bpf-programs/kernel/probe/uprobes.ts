@@ -1,6 +1,6 @@
 /**
- * Uprobes are in files, and follow their paths: when a path leads to another file, such as after an upgrade of a package, they are put into
- * that one, and stay in the earlier one for as long as processes use it.
+ * Uprobes are attached to files, and follow their paths: if a path leads to another file, for example after a package upgrade, they are
+ * attached to that one as well, and stay in the earlier file for as long as processes use it.
  */
 import { renameSync } from 'node:fs';
 import { join } from 'node:path';
@@ -44,20 +44,20 @@ export interface UprobesOptions {
   readonly programs: Programs;
   readonly pins: Pins;
   readonly records: Records;
-  /** Where the root of the node is. */
+  /** The path of the node's root. */
   readonly hostRoot: string;
   readonly logger: Logger;
-  /** Targets may be other files by now. */
+  /** Called when targets may have become other files. */
   readonly onChange: () => void;
 }
 
-/** Limit of attachments to earlier files: each holds a deleted file, and so its space on the disk. */
+/** Limit of attachments to earlier files: each keeps a deleted file, and so its space on the disk. */
 const MAX_EARLIER = 8;
 
-/** Where a target is looked up. */
+/** Where a target is resolved. */
 interface Place extends Disposable {
   readonly root: Fd;
-  /** Process of the container. */
+  /** A process of the container; undefined on the node itself. */
   readonly process: Fd | undefined;
 }
 
@@ -71,7 +71,7 @@ export class Uprobes implements Disposable {
   readonly #options: UprobesOptions;
   readonly #mapped = new MappedFiles();
   readonly #paths: TargetPaths;
-  /** Files without the function, by id: the tables of a large one are not read again until it changes. */
+  /** Files without the requested function, by the program's id: the tables of a large file are not read again until it changes. */
   readonly #failed = new Map<string, Failed>();
 
   constructor(options: UprobesOptions) {
@@ -79,7 +79,7 @@ export class Uprobes implements Disposable {
     this.#paths = new TargetPaths(options);
   }
 
-  /** Learns which earlier files are still in use. To be called before {@link settle}, which waits for nothing. */
+  /** Determines which earlier files are still in use. Call it before {@link settle}, which is synchronous. */
   async look(signal?: AbortSignal): Promise<void> {
     const known = [...this.#options.programs.known.values()];
     await this.#mapped.look(
@@ -88,7 +88,7 @@ export class Uprobes implements Disposable {
     );
   }
 
-  /** Attaches those that are not where their targets lead. */
+  /** Attaches uprobes that are not in the files that their targets lead to. */
   settle(loaded: readonly LoadedProgram[], verdicts: Verdicts): void {
     const followed: TrackedPath[] = [];
     const ids = new Set<string>();
@@ -99,14 +99,14 @@ export class Uprobes implements Disposable {
       ids.add(asked.id);
       verdicts.attach(one, (record) => {
         using before = record.attachKey === '' ? undefined : openPin(this.#pinOf(record, 'link'));
-        // A version before of another type, such as uretprobe, stays where it is.
+        // A previous version of another type, such as uretprobe, stays attached.
         if (before !== undefined && record.type !== attach.type) return [];
         try {
           const now = this.#settleOne(record, attach, followed);
           const previous = record === asked ? one.previous : undefined;
           return notesOf(previous === undefined ? now : this.#takeEarlier(previous, now));
         } catch (error) {
-          // The file in the container may be gone with it.
+          // If the uprobe was in a container, its file may be gone with the container.
           if (
             before === undefined ||
             record.attachKey === attachKeyOf(attach) ||
@@ -146,7 +146,7 @@ export class Uprobes implements Disposable {
     const state = file && fileState(file);
     if (current !== undefined && there !== undefined) {
       if (isSame(state, current)) return this.#remember({ ...now, probed: { ...current, cache } });
-      // Written in place: the probe is where something else is by now.
+      // The file was written in place: the probe's offset now has other code.
       if (state?.file === current.file) release(linkPath);
       now = this.#remember(
         state?.file === current.file ? { ...now, probed: undefined } : this.#leave(now, current),
@@ -161,7 +161,7 @@ export class Uprobes implements Disposable {
       const key = `${attachKey} ${state?.file} ${state?.content}`;
       this.#attach(now, attach, place, target, this.#offset(record.id, key, target, attach));
       const probed = { pin: 'link', path: target.path, cache, ...fileState(target.file) };
-      // Leftovers of another place are useless now.
+      // Attachments to earlier files of another attach point are useless now.
       const { probedBefore = [] } = now;
       const isMoved = now.attachKey !== attachKey;
       if (isMoved) for (const one of probedBefore) release(this.#pinOf(record, one.pin));
@@ -186,7 +186,7 @@ export class Uprobes implements Disposable {
     return { root, process, [Symbol.dispose]: () => held.dispose() };
   }
 
-  /** @throws {ProgramFailure} `target` */
+  /** The offset of the probe in the target. @throws {ProgramFailure} `target` */
   #offset(id: string, key: string, target: Target, { functionName, offset }: Uprobe): bigint {
     const known = this.#failed.get(id);
     if (known?.key === key) throw known.failure;
@@ -200,7 +200,7 @@ export class Uprobes implements Disposable {
     }
   }
 
-  /** The new link takes the name of the previous one, which that detaches. */
+  /** Attaches a new link, and gives it the name of the previous one, which is detached by that. */
   #attach(record: ProgramRecord, attach: Uprobe, place: Place, target: Target, fileOffset: bigint): void {
     using program = this.#program(record, attach, place);
     using link = attachUprobe(
@@ -219,7 +219,7 @@ export class Uprobes implements Disposable {
     renameSync(newPath, this.#pinOf(record, 'link'));
   }
 
-  /** In a container it is gated. */
+  /** The program to attach. In a container, it is one behind a gate. */
   #program(record: ProgramRecord, { container }: Uprobe, { process }: Place): Descriptor {
     const { pins, records } = this.#options;
     if (container === undefined || process === undefined) {
@@ -245,7 +245,7 @@ export class Uprobes implements Disposable {
     return program;
   }
 
-  /** Its link stays, under another name: processes may use the file. */
+  /** Keeps the link in the earlier file under another name, since processes may still use that file. */
   #leave(record: ProgramRecord, current: ProbedFile): ProgramRecord {
     const { probedBefore = [] } = record;
     const numbers = probedBefore.map(({ pin: name }) => Number(name.slice('before-'.length)));
@@ -262,7 +262,10 @@ export class Uprobes implements Disposable {
     return { ...record, probed: undefined, probedBefore: all.slice(-MAX_EARLIER) };
   }
 
-  /** The previous version stays in earlier files, into which the new one cannot be put. */
+  /**
+   * Takes the previous version's links in earlier files over to the new record. That version stays in those files: the new one cannot be
+   * attached there.
+   */
   #takeEarlier({ attachKey, probed, probedBefore = [], ...previous }: ProgramRecord, now: ProgramRecord) {
     if (attachKey !== now.attachKey) return now;
     const isEarlier = probed !== undefined && probed.file !== now.probed?.file;
@@ -308,7 +311,7 @@ function isSame(
   return state?.file === file && state.content === content;
 }
 
-/** The caller disposes its file. */
+/** Opens the target, or returns why it cannot; the caller disposes of the file. */
 function found(root: Fd, name: string, process: Fd | undefined): ProgramFailure | Target {
   try {
     return openTarget(root, name, process === undefined ? '' : readProcess(process, 'maps'));
@@ -318,7 +321,10 @@ function found(root: Fd, name: string, process: Fd | undefined): ProgramFailure 
   }
 }
 
-/** Held open, it is released when it is closed; by its name alone, some milliseconds after that is gone. */
+/**
+ * Unpins and detaches a link. It is held open until it is unpinned: when it is then closed, it is released at once; a link that is only
+ * unpinned is released some milliseconds later.
+ */
 function release(path: string): void {
   using _link = openPin(path);
   unpin(path);

@@ -1,4 +1,4 @@
-/** The hooks of interfaces with what runs there, in its order. */
+/** The hooks of interfaces, with the programs that run there in their order. */
 import { join } from 'node:path';
 
 import { KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
@@ -12,39 +12,39 @@ import { type Kept, type ReadOptions, readKept } from './kept.ts';
 import { openById } from './kernel-ids.ts';
 import { readEntry } from './map-entries.ts';
 
-/** One hook, in the order it runs. */
+/** One hook, with its programs in the order in which they run. */
 export interface ChainView {
   readonly kind: 'tc' | 'tcx' | 'xdp';
   readonly interface: string;
   readonly direction: Direction | undefined;
-  /** The inode of the network namespace, decimal if it is not the node's own. */
+  /** The inode of the network namespace in decimal; undefined for the node's own. */
   readonly container: string | undefined;
-  /** `NAMESPACE/NAME`, if it is that of a pod. */
+  /** `NAMESPACE/NAME` of the pod that the namespace belongs to, if any. */
   readonly pod: string | undefined;
-  /** Id of the composed program; TCX has none. */
+  /** The kernel's ID of the composed program; undefined for TCX, which has none. */
   readonly programId: number | undefined;
   readonly notes: readonly string[];
   readonly members: readonly ChainMember[];
 }
 
 export interface ChainMember {
-  /** Undefined for a TCX program that is not Rampart's; so are its owner and priority. */
+  /** Undefined for a TCX program that is not Rampart's, as are its owner and priority. */
   readonly id: string | undefined;
   readonly owner: string | undefined;
   readonly functionName: string;
   readonly programId: number;
   readonly priority: number | undefined;
-  /** Names of return codes after which the next one runs: `pass`, `drop`; `pipe`; `next` of TCX. */
+  /** Names of the return codes after which the next program runs: `pass`, `drop`; `pipe`; for TCX, `next`. */
   readonly proceedOn: readonly string[];
-  /** How often it has run since it joined the chain; undefined for TCX, which does not count. */
+  /** How often it has run since it joined the chain; undefined for TCX, whose runs are not counted. */
   readonly runs: bigint | undefined;
-  /** Remarks for the user. */
+  /** Notes for the user. */
   readonly notes: readonly string[];
 }
 
-/** enum xdp_action of include/uapi/linux/bpf.h, by its numbers. */
+/** enum xdp_action of include/uapi/linux/bpf.h, in numerical order. */
 const xdpActions = ['aborted', 'drop', 'pass', 'tx', 'redirect'];
-/** TC_ACT_* of include/uapi/linux/pkt_cls.h, from -1 on. */
+/** TC_ACT_* of include/uapi/linux/pkt_cls.h, starting from -1. */
 const tcActions = [
   'unspec',
   'ok',
@@ -58,7 +58,10 @@ const tcActions = [
   'trap',
 ];
 
-/** Names of the bits of a mask; a bit without a name is a number. The last one is the dispatcher's own, as upstream. */
+/**
+ * The names of the bits in a mask; a bit without a name is shown as a number. The last bit is the dispatcher's own return code, as
+ * upstream.
+ */
 export function actionNames(kind: 'tc' | 'xdp', proceedOn: number): readonly string[] {
   const names = kind === 'xdp' ? xdpActions : tcActions;
   return Array.from({ length: 32 }, (_, bit) => bit)
@@ -68,10 +71,10 @@ export function actionNames(kind: 'tc' | 'xdp', proceedOn: number): readonly str
     );
 }
 
-/** In the order in which an incoming packet passes them. */
+/** The order in which an incoming packet passes them. */
 const hookOrder: readonly ChainView['kind'][] = ['xdp', 'tcx', 'tc'];
 
-/** The hooks of an interface in which programs of Rampart run; of all interfaces without a name. */
+/** The hooks of an interface in which programs of Rampart run; without a name, those of all interfaces. */
 export function readChain(options: ReadOptions, interfaceName?: string): readonly ChainView[] {
   const kept = readKept(options);
   return [...kept.chains.map((chain) => chainView(kept, chain)), ...tcxViews(kept)]
@@ -117,11 +120,11 @@ interface TcxHook {
   index: number;
 }
 
-/** The hooks of TCX in which programs of Rampart run, with those of others. */
+/** The TCX hooks in which programs of Rampart run, including programs of others there. */
 export function tcxViews({ pins, programs }: Kept): readonly ChainView[] {
   const hooks = new Map<string, TcxHook>();
   for (const record of programs.values()) {
-    // As tcx-hooks.ts writes it.
+    // The format in which tcx-hooks.ts writes the key.
     const [, name, direction, inode] = /^tcx (\S+) (ingress|egress) (\d+)$/.exec(record.attachKey) ?? [];
     if (name === undefined || direction === undefined || inode === undefined) continue;
     using link = openPin(join(pins.program(record), 'link'));
@@ -132,7 +135,7 @@ export function tcxViews({ pins, programs }: Kept): readonly ChainView[] {
       ...{ links: new Map<number, ProgramRecord>(), index: 0 },
     };
     hook.links.set(info.id, record);
-    // 0 once the interface is gone.
+    // The link reports 0 once the interface is gone.
     hook.index = Math.max(hook.index, info.interfaceIndex);
     hooks.set(record.attachKey, hook);
   }
@@ -146,7 +149,7 @@ function tcxView({ interface: name, direction, inode, links, index }: TcxHook): 
   try {
     found = network.visit(() => queryTcx(index, direction));
   } catch (error) {
-    // The interface has gone meanwhile.
+    // The interface has just disappeared.
     if (error instanceof KernelRefusal) return undefined;
     throw error;
   }
@@ -167,7 +170,7 @@ function tcxView({ interface: name, direction, inode, links, index }: TcxHook): 
   };
 }
 
-/** At most 15 characters. */
+/** The name in the kernel: at most 15 characters. */
 function programName(id: number): string {
   using program = openById('program', id);
   return program === undefined ? '' : programInfo(program.fd).name;

@@ -1,4 +1,4 @@
-/** Everything that runs on the interfaces of a network namespace, whoever attached it. */
+/** All programs that run on the interfaces of a network namespace, whoever attached them. */
 import { constants } from 'node:os';
 
 import { KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
@@ -14,18 +14,18 @@ import { idsOf, openById } from './kernel-ids.ts';
 export interface InterfaceProgram {
   readonly interface: string;
   readonly hook: 'netkit' | 'tc' | 'tcx' | 'xdp';
-  /** XDP runs on what comes in, and netkit on what its end sends. `root`: a classifier of the qdisc that sends. */
+  /** XDP has only ingress; netkit has the two ends of a pair. `root`: a filter of the interface's root qdisc. */
   readonly direction: 'egress' | 'ingress' | 'peer' | 'primary' | 'root' | undefined;
-  /** Mode of XDP: in the driver, in the network stack, or in the hardware. */
+  /** The mode of XDP: in the driver, in the network stack, or in the hardware. */
   readonly mode: 'generic' | 'native' | 'offload' | undefined;
-  /** For tc: its place among the filters of the hook. */
+  /** For tc: the program's place among the filters of the hook. */
   readonly filter: TcPlace | undefined;
   readonly programId: number;
   /** At most 15 characters. */
   readonly name: string;
-  /** The ID of the link that holds it there; undefined for one that was attached by netlink, and stays without any process. */
+  /** The ID of the link that attaches it; undefined if it was attached by netlink, which stays when the process ends. */
   readonly linkId: number | undefined;
-  /** The objects of Rampart that requested it, in their order; empty for a program of others. */
+  /** The objects for which Rampart runs it, in order; empty for a program of others. */
   readonly owners: readonly string[];
 }
 
@@ -33,21 +33,21 @@ interface TcPlace {
   readonly chain: number;
   readonly priority: number;
   readonly handle: number;
-  /** For a block that several interfaces share. */
+  /** The index of a block that several interfaces share. */
   readonly block: number | undefined;
 }
 
 interface Context {
   readonly socket: RouteSocket;
   readonly owners: ReadonlyMap<number, readonly string[]>;
-  /** `INDEX PROGRAM` to the link. */
+  /** IDs of links, keyed by `INDEX PROGRAM`: the interface's index and the program's ID. */
   readonly xdpLinks: ReadonlyMap<string, number>;
 }
 
 /**
- * In the order of the interfaces, and on each in the order a packet meets them.
+ * The programs in the order of the interfaces, and on each interface in the order in which a packet meets them.
  *
- * @param interfaceName - Default: all.
+ * @param interfaceName - Default: all interfaces.
  * @throws {KernelRefusal}
  */
 export function interfacePrograms(
@@ -98,7 +98,7 @@ function programsOf(
     ...inOrder('tcx', 'ingress'),
     ...(qdisc === undefined ? [] : classifiers('ingress')),
     ...inOrder('tcx', 'egress'),
-    // The qdisc `ingress` has no egress, and answers with the filters of its ingress.
+    // The qdisc `ingress` has no egress: the kernel would return the filters of its ingress.
     ...(qdisc === 'clsact' ? classifiers('egress') : []),
     ...classifiers('root'),
     ...(kind === 'netkit' ? [...inOrder('netkit', 'primary'), ...inOrder('netkit', 'peer')] : []),
@@ -112,7 +112,8 @@ function orderedAt(
   try {
     return queryTcx(index, direction).programs;
   } catch (error) {
-    // The kernel does not support it; or this is the peer of a netkit pair, which only its primary end can list; or the interface has gone.
+    // The kernel does not support this hook; or this is the peer of a netkit pair, whose programs only the primary end can list; or the
+    // interface has disappeared.
     const { EINVAL, ENXIO, EACCES, ENODEV, ENOENT } = constants.errno;
     if (error instanceof KernelRefusal && [EINVAL, ENXIO, EACCES, ENODEV, ENOENT].includes(error.errno))
       return [];
@@ -120,7 +121,7 @@ function orderedAt(
   }
 }
 
-/** The filters that run a program. */
+/** The filters of a direction that run an eBPF program. */
 function filtersAt(
   socket: RouteSocket,
   index: number,
@@ -129,7 +130,7 @@ function filtersAt(
   try {
     return filters(socket, index, direction).filter(({ programId }) => programId > 0);
   } catch (error) {
-    // The interface has gone.
+    // The interface has disappeared.
     if (error instanceof KernelRefusal && error.errno === constants.errno.ENODEV) return [];
     throw error;
   }
@@ -146,7 +147,7 @@ function ownersOfPrograms({ programs, chains }: Kept): ReadonlyMap<number, reado
   return owners;
 }
 
-/** The kernel does not report the namespace of a link; index and program are enough to find it. */
+/** Finds the links of XDP programs. The kernel does not report the namespace of a link, but index and program are enough to identify it. */
 function linksOfXdp(): ReadonlyMap<string, number> {
   const found = new Map<string, number>();
   for (const id of idsOf('link')) {

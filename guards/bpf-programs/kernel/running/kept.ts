@@ -1,10 +1,10 @@
-/** The state kept by a host, read from pins and records without disturbing a running agent. */
+/** The state that a host keeps, read from pins and records without disturbing a running agent. */
 import { join } from 'node:path';
 
 import { openProgram, Pins } from '../pins/pins.ts';
 import { type ChainRecord, type ProgramRecord, Records } from '../records.ts';
 
-/** Where a host keeps its state: as passed to {@link openProgramHost}. */
+/** Where a host keeps its state: the values that were passed to {@link openProgramHost}. */
 export interface ReadOptions {
   readonly bpffs: string;
   readonly name: string;
@@ -13,12 +13,12 @@ export interface ReadOptions {
 
 export interface Kept {
   readonly pins: Pins;
-  /** Programs that are in the kernel, by their ids in these records. */
+  /** Programs that are in the kernel, keyed by the id in their records. */
   readonly programs: ReadonlyMap<string, ProgramRecord>;
   readonly chains: readonly ChainRecord[];
 }
 
-/** A change by a running agent is seen either entirely or not at all. */
+/** Reads the state. A change that a running agent makes meanwhile is seen either entirely or not at all. */
 export function readKept({ bpffs, name, stateDirectory }: ReadOptions): Kept {
   const records = new Records(stateDirectory);
   const pins = new Pins(join(bpffs, name));

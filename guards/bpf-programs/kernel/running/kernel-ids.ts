@@ -1,4 +1,4 @@
-/** Everything that is in the kernel, by its IDs: also what no pin and no record of Rampart has. Needs CAP_SYS_ADMIN. */
+/** All eBPF objects in the kernel, by their IDs, including those of which Rampart has no pin and no record. Needs CAP_SYS_ADMIN. */
 import { constants } from 'node:os';
 
 import { bpf, bpfDo, command, Descriptor, Structure } from '../../../../lib/ebpf/bpf-call.ts';
@@ -13,7 +13,7 @@ const commands: Readonly<Record<ObjectKind, { readonly next: number; readonly op
 };
 
 /**
- * In ascending order. Objects that come or go meanwhile may be missed.
+ * The IDs in ascending order. Objects that are created or removed meanwhile may be missed.
  *
  * @throws {KernelRefusal} EPERM
  */
@@ -30,10 +30,10 @@ export function* idsOf(kind: ObjectKind): Generator<number, void> {
 }
 
 /**
- * A descriptor of it, which the caller disposes; undefined for an unknown ID, or a link that is just being
- * attached: it has an ID already, and the kernel answers EAGAIN (bpf_link_by_id(), kernel/bpf/syscall.c).
+ * A descriptor of an object, which the caller disposes of. Undefined for an unknown ID, and for a link that is just being attached: it
+ * already has an ID, but the kernel answers EAGAIN (bpf_link_by_id(), kernel/bpf/syscall.c).
  *
- * @param call - The kernel's, except in a test.
+ * @param call - The system call; only tests replace it.
  * @throws {KernelRefusal} EPERM
  */
 export function openById(kind: ObjectKind, id: number, call: typeof bpf = bpf): Descriptor | undefined {

@@ -1,4 +1,4 @@
-/** A map that a command works on: found by its program or in the whole kernel. */
+/** A map that a command works on, found through a program or in the whole kernel. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -11,19 +11,22 @@ import type { ProgramRecord } from '../records.ts';
 import type { Kept } from './kept.ts';
 import { idsOf, openById } from './kernel-ids.ts';
 
-/** How a command line names a map. */
+/** How a map is named on the command line. */
 export interface MapName {
-  /** The kernel's ID of a program, its owner, or its ID here. `id`, `name` and `pinned` look for the map in the whole kernel. */
+  /**
+   * The kernel's ID of a program, the program's owner, or its id in Rampart's records. With `id`, `name` or `pinned`, the map is searched
+   * in the whole kernel.
+   */
   readonly program: string;
-  /** As in C; after `id` the kernel's ID of the map, after `pinned` a path. */
+  /** The name in C; after `id` the kernel's ID of the map, after `pinned` a path. */
   readonly map: string;
 }
 
-/** Dispose it after use. */
+/** The caller disposes of it. */
 export interface OpenMap extends Disposable {
   readonly fd: number;
   readonly info: MapInfo;
-  /** As in C, if it is known; the kernel has the first 15 characters. */
+  /** The name in C, if known; otherwise the kernel's name, which is cut to 15 characters. */
   readonly name: string;
   /** Whether a program of Rampart uses it. */
   readonly isOwn: boolean;
@@ -31,7 +34,7 @@ export interface OpenMap extends Disposable {
   readonly types: Btf | undefined;
 }
 
-/** @throws {RampartError} `NOT_FOUND`, `INPUT` for a name that several maps have. */
+/** @throws {RampartError} `NOT_FOUND`; `INPUT` if several maps have the name. */
 export function openMap(kept: Kept, { program, map }: MapName): OpenMap {
   if (program === 'id')
     return opened(kept, openById('map', Number(map) || 0), `there is no map with ID ${map}`);
@@ -100,19 +103,19 @@ export interface OwnMap {
   readonly name: string;
   /** The objects whose programs use it. */
   readonly owners: readonly string[];
-  /** The pods in which these are attached, each with its container once. */
+  /** The pods in which these programs are attached, with the container; each only once. */
   readonly places: readonly PodPlace[];
 }
 
-/** Where in pods a program is attached. */
+/** Where a program is attached in pods. */
 export interface PodPlace {
   /** `NAMESPACE/NAME` */
   readonly pod: string;
-  /** Undefined if it is for all containers of the pod. */
+  /** Undefined if it is attached for all containers of the pod. */
   readonly container: string | undefined;
 }
 
-/** Keyed by the kernel's ID. */
+/** Maps of Rampart's programs, keyed by the kernel's ID. */
 export function ownMaps({ programs }: Pick<Kept, 'programs'>): ReadonlyMap<number, OwnMap> {
   const found = new Map<number, OwnMap>();
   for (const { owner, maps, pod, container } of programs.values()) {
@@ -130,7 +133,7 @@ export function ownMaps({ programs }: Pick<Kept, 'programs'>): ReadonlyMap<numbe
   return found;
 }
 
-/** Names of programs in the kernel that use a map, by the ID of the map. */
+/** Programs in the kernel that use a map, keyed by the ID of the map. */
 export function programsOfMaps(): ReadonlyMap<
   number,
   readonly { readonly id: number; readonly name: string; readonly btfId: number }[]
@@ -145,7 +148,7 @@ export function programsOfMaps(): ReadonlyMap<
   return found;
 }
 
-/** The facts in procfs beyond {@link mapInfo}. */
+/** What procfs reports about a map, beyond {@link mapInfo}. */
 export function mapState(fd: number): { readonly memoryBytes: number; readonly isFrozen: boolean } {
   const text = readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1');
   const field = (name: string): number => Number(new RegExp(`^${name}:\\s*(\\d+)`, 'm').exec(text)?.[1] ?? 0);

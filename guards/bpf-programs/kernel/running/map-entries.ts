@@ -1,4 +1,4 @@
-/** The entries of a map by its descriptor alone, also of one that another process made. */
+/** Reads the entries of a map through a descriptor, even if another process created the map. */
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 
@@ -7,9 +7,9 @@ import { errno, libbpf } from '../../../../lib/ebpf/ffi.ts';
 import type { MapInfo } from '../info.ts';
 import { errnoName } from '../../../../lib/ebpf/libc.ts';
 
-/** enum bpf_map_type: those with a value for each CPU. */
+/** enum bpf_map_type: types that have a value for each CPU. */
 const perCpuTypes: ReadonlySet<number> = new Set([5, 6, 10]);
-/** Without keys: rings, queues, stacks, bloom filters; and those whose values are not to be read. */
+/** Types without keys: rings, queues, stacks, bloom filters; and types whose values cannot be read. */
 const unreadableTypes: ReadonlyMap<number, string> = new Map([
   [3, 'an array of programs'],
   [4, 'an array of perf events'],
@@ -24,7 +24,7 @@ const unreadableTypes: ReadonlyMap<number, string> = new Map([
 
 export interface MapEntry {
   readonly key: Buffer;
-  /** One value, or one for each CPU. */
+  /** One value, or one for each CPU if the map is per CPU. */
   readonly values: readonly Buffer[];
 }
 
@@ -32,14 +32,14 @@ export function isPerCpu({ type }: Pick<MapInfo, 'type'>): boolean {
   return perCpuTypes.has(type);
 }
 
-/** The largest possible number of CPUs: an entry of a per-CPU map has this many values. */
+/** The number of possible CPUs: an entry of a per-CPU map has this many values. */
 export function possibleCpus(list = readFileSync('/sys/devices/system/cpu/possible', 'latin1')): number {
   const last = /(\d+)\s*$/.exec(list)?.[1];
   return 1 + Number(last ?? 0);
 }
 
 /**
- * For a map with a value for each CPU: each begins at a multiple of eight (kernel/bpf/syscall.c,
+ * The distance between the values in an entry of a per-CPU map: each value begins at a multiple of eight (kernel/bpf/syscall.c,
  * bpf_map_value_size).
  */
 export function valueStep({ valueSizeBytes }: Pick<MapInfo, 'valueSizeBytes'>): number {
@@ -47,7 +47,7 @@ export function valueStep({ valueSizeBytes }: Pick<MapInfo, 'valueSizeBytes'>): 
 }
 
 /**
- * The value of a key; undefined if it does not exist.
+ * The entry with a key; undefined if it does not exist.
  *
  * @throws {RampartError} `EBPF`
  */
@@ -68,8 +68,8 @@ export function readEntry(fd: number, info: MapInfo, key: Uint8Array): MapEntry 
 }
 
 /**
- * The entries, in the kernel's order. While others write, one may be missed or seen again; the walk ends after as many as the
- * map can hold.
+ * The entries in the kernel's order. If others write meanwhile, an entry may be missed or returned twice; the walk ends after as many
+ * entries as the map can hold.
  *
  * @throws {RampartError} `UNSUPPORTED` for a map whose entries cannot be read; `EBPF`.
  */

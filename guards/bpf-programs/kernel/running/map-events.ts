@@ -1,4 +1,4 @@
-/** The records that programs write to ring buffers and perf event arrays, as they come. */
+/** Follows the records that programs write to ring buffers and perf event arrays. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 import { openPerfBuffer } from '../../../../lib/ebpf/perf-buffer.ts';
@@ -13,33 +13,33 @@ import { mapTypeName } from '../type-names.ts';
 import { refuseOfOthers } from './maps.ts';
 
 export interface MapEvent {
-  /** Milliseconds since 1970: when it was read. */
+  /** When it was read, in milliseconds since 1970. */
   readonly atMs: number;
-  /** CPU of the program; undefined for a ring buffer, which does not have it. */
+  /** The CPU that the program ran on; undefined for a ring buffer, which does not record it. */
   readonly cpu: number | undefined;
   readonly sizeBytes: number;
-  /** Decoded, or hexadecimal without a type. */
+  /** Decoded with a type; without one, hexadecimal. */
   readonly data: JsonValue;
 }
 
 export interface EventOptions {
-  /** Take the events of another process, or of a map of others. */
+  /** Read events even if another process reads them, or the map is not Rampart's. */
   readonly force: boolean;
-  /** A type of a program that uses the map. */
+  /** The name of a type in a program that uses the map. */
   readonly type: string | undefined;
   readonly onEvent: (event: MapEvent) => void;
-  /** The buffer of a perf event array was full. A ring buffer does not count what it has no room for. */
+  /** Called with the number of events for which the buffer of a perf event array had no room. Ring buffers do not count such events. */
   readonly onLost: (count: bigint) => void;
-  /** The map is corrupt: reading has ended. */
+  /** Called when the map is corrupt: reading has ended. */
   readonly onError: (error: unknown) => void;
 }
 
 /**
- * Reads from now on, and what a ring buffer still has. Reading an event removes it: another reader of the same map does not get it. Dispose it
- * to end; it keeps the process alive.
+ * Reads new events, and those that a ring buffer still contains. Reading an event removes it: another reader of the same map does not get
+ * it. Dispose of the result to end; until then it keeps the process alive.
  *
- * @throws {RampartError} `NOT_FOUND`; `UNSUPPORTED` for other maps; `INPUT` for a map of others or an unknown type; `IN_USE`
- *   if another process reads the map.
+ * @throws {RampartError} `NOT_FOUND`; `UNSUPPORTED` for other types of maps; `INPUT` for a map of others or an unknown type; `IN_USE` if
+ * another process reads the map.
  */
 export function openEvents(options: ReadOptions, name: MapName, request: EventOptions): Disposable {
   using opening = new DisposableStack();
@@ -77,7 +77,7 @@ export function openEvents(options: ReadOptions, name: MapName, request: EventOp
   return opening.move();
 }
 
-/** From `/sys/devices/system/cpu/online`: `0-3,6`. */
+/** The CPUs in a list such as `0-3,6`. Default: those of `/sys/devices/system/cpu/online`. */
 export function onlineCpus(
   list = readFileSync('/sys/devices/system/cpu/online', 'latin1'),
 ): readonly number[] {
@@ -90,10 +90,10 @@ export function onlineCpus(
     });
 }
 
-/** @throws {RampartError} `INPUT` */
+/** @throws {RampartError} `INPUT` if no program that uses the map has such a type */
 function decoder({ info, name }: OpenMap, type: string | undefined): (bytes: Buffer) => JsonValue {
   if (type === undefined) return (bytes) => bytes.toString('hex');
-  // The kernel keeps no types for these maps; the programs have those of their object file.
+  // The kernel keeps no types for these maps, but the programs that use them have those of their object files.
   for (const { btfId } of programsOfMaps().get(info.id) ?? []) {
     if (btfId === 0) continue;
     const btf = new Btf(btfById(btfId));
@@ -106,7 +106,7 @@ function decoder({ info, name }: OpenMap, type: string | undefined): (bytes: Buf
   });
 }
 
-/** The mapping of a process that reads such a map: the map itself, or the rings of the CPUs. */
+/** How the mapping of a process that reads such a map is named: the map itself, or the rings of the CPUs. */
 const mappings = { ringbuf: 'anon_inode:bpf-map', perf_event_array: 'anon_inode:[perf_event]' } as const;
 
 function refuseInUse({ info, name }: OpenMap, type: keyof typeof mappings): void {
@@ -121,7 +121,7 @@ function refuseInUse({ info, name }: OpenMap, type: keyof typeof mappings): void
   }
 }
 
-/** A process that closed the descriptor after mapping the map is not found. */
+/** Whether a process reads the map. One that has closed the map's descriptor after mapping it is not found. */
 function reads(pid: string, mapId: number, mapping: string): boolean {
   if (!textAt(`/proc/${pid}/maps`).includes(mapping)) return false;
   let fds: readonly string[];
@@ -140,7 +140,7 @@ function reads(pid: string, mapId: number, mapping: string): boolean {
   });
 }
 
-/** '' for a process that has just ended. */
+/** '' if the process has just ended. */
 function textAt(path: string): string {
   try {
     return readFileSync(path, 'latin1');

@@ -1,4 +1,4 @@
-/** Maps for commands: listed, and read and changed with keys and values in JSON, by their types. */
+/** Lists maps, and reads and changes them with keys and values in JSON, by their types. */
 import { constants } from 'node:os';
 
 import { errno, libbpf } from '../../../../lib/ebpf/ffi.ts';
@@ -23,28 +23,28 @@ import { idsOf, openById } from './kernel-ids.ts';
 import { entriesOf, isPerCpu, type MapEntry, possibleCpus, readEntry, valueStep } from './map-entries.ts';
 
 export interface ListedMap {
-  /** The kernel's. */
+  /** The kernel's ID. */
   readonly id: number;
   readonly name: string;
-  /** As in `BPF_MAP_TYPE_`, in lower case. */
+  /** The name after `BPF_MAP_TYPE_`, in lower case. */
   readonly type: string;
   readonly keySizeBytes: number;
   readonly valueSizeBytes: number;
   readonly maxEntries: number;
-  /** As the kernel counts it: of a ring buffer it is 0 before 6.4. */
+  /** According to the kernel, which reports 0 for a ring buffer before 6.4. */
   readonly memoryBytes: number;
-  /** Processes can no longer change it. */
+  /** Whether processes can no longer change it. */
   readonly frozen: boolean;
   /** Whether a program of Rampart uses it. */
   readonly own: boolean;
-  /** The objects that requested these programs; of other maps, the names of the programs in the kernel. */
+  /** The objects that requested these programs; for maps of others, the names of the programs in the kernel. */
   readonly usedBy: readonly string[];
   readonly places: readonly PodPlace[];
 }
 
 export interface ShownEntry {
   readonly key: JsonValue;
-  /** A list with one for each CPU, if the map is per CPU. */
+  /** If the map is per CPU, a list of one value for each CPU. */
   readonly value: JsonValue;
 }
 
@@ -52,14 +52,14 @@ export interface MapDump {
   readonly name: string;
   readonly id: number;
   readonly entries: readonly ShownEntry[];
-  /** There are more than requested. */
+  /** Whether there are more entries than requested. */
   readonly truncated: boolean;
 }
 
 /**
- * In the order of their IDs.
+ * Maps in the order of their IDs.
  *
- * @param isAll - Also maps that no program of Rampart uses.
+ * @param isAll - Whether to include maps that no program of Rampart uses.
  */
 export function listMaps(options: ReadOptions, isAll: boolean): readonly ListedMap[] {
   const own = ownMaps(readKept(options));
@@ -106,7 +106,7 @@ export function dumpMap(options: ReadOptions, program: string, mapName: string, 
 /**
  * The entry with a key; undefined if it does not exist.
  *
- * @param key - As {@link dumpMap} shows it, in JSON; or `hex:` and its bytes.
+ * @param key - In JSON, in the form that {@link dumpMap} shows; or `hex:` and its bytes.
  * @throws {RampartError} as {@link dumpMap}; `INPUT` for a key that does not fit its type.
  */
 export function lookupEntry(options: ReadOptions, name: MapName, key: string): ShownEntry | undefined {
@@ -117,7 +117,7 @@ export function lookupEntry(options: ReadOptions, name: MapName, key: string): S
 }
 
 export interface ChangeOptions {
-  /** Accepts a map that no program of Rampart uses. */
+  /** Whether to change maps that no program of Rampart uses. */
   readonly force: boolean;
 }
 
@@ -130,13 +130,12 @@ export interface UpdateOptions extends ChangeOptions {
 }
 
 /**
- * Sets the value of a key. Omitted members of structures and variables keep their values; in a new entry they
- * are 0. The value of a map with one for each CPU is an array of them, or one for all CPUs.
+ * Sets the value of a key. Omitted members of structures and variables keep their values; in a new entry they are 0. The value for a
+ * per-CPU map is an array with one value for each CPU, or one value for all of them.
  *
- * @returns the new entry. Writes of programs to omitted members during the change are lost.
- * @throws {RampartError} `INPUT` for values that do not fit the types, and for a map of others without
- * `force`; `UNSUPPORTED` for types of maps whose values refer to objects of the kernel; `EXISTS`, `NOT_FOUND`
- * as `only` requires; `EBPF` for the kernel's refusal.
+ * @returns the new entry. If programs write to omitted members during the change, those writes are lost.
+ * @throws {RampartError} `INPUT` for values that do not fit the types, and for a map of others without `force`; `UNSUPPORTED` for types of
+ * maps whose values refer to objects of the kernel; `EXISTS`, `NOT_FOUND` as `only` requires; `EBPF` for the kernel's refusal.
  */
 export function updateEntry(
   options: ReadOptions,
@@ -175,7 +174,7 @@ export function deleteEntry(
   throw refusalOf(map, 'delete from', code);
 }
 
-/** Map types whose values refer to objects of the kernel, which have no value in JSON. */
+/** Types of maps whose values refer to objects of the kernel, so that they cannot be written as JSON. */
 const holdsObjects: ReadonlySet<string> = new Set([
   ...[
     'prog_array',
@@ -225,7 +224,7 @@ function refuseChange(map: OpenMap, force: boolean): void {
   });
 }
 
-/** @throws {RampartError} `INPUT` for a map that no program of Rampart uses. */
+/** @throws {RampartError} `INPUT` for a map that no program of Rampart uses, unless `force` is set. */
 export function refuseOfOthers({ isOwn, name, info }: OpenMap, force: boolean, verb: string): void {
   if (isOwn || force) return;
   throw new RampartError(errorCodes.INPUT, {
@@ -251,7 +250,7 @@ function shownEntry(map: OpenMap, { key, values }: MapEntry): ShownEntry {
   const { info } = map;
   const shown = values.map((value) => shownValue(map, info.btfValueTypeId, value));
   return {
-    // Data sections have no type of their key, which is 0.
+    // In a data section, the key has no type; the only key is 0.
     key:
       info.btfKeyTypeId === 0 && key.length === 4
         ? key.readUInt32LE(0)
@@ -264,7 +263,7 @@ function shownValue({ types }: OpenMap, typeId: number, bytes: Buffer): JsonValu
   return types === undefined || typeId === 0 ? bytes.toString('hex') : valueOf(types, typeId, bytes);
 }
 
-/** @throws {RampartError} `INPUT` */
+/** @throws {RampartError} `INPUT` if the text does not fit the type of the key */
 function keyBytes(map: OpenMap, text: string): Buffer {
   const { keySizeBytes, btfKeyTypeId } = map.info;
   const raw = rawBytes('key', text, keySizeBytes);
@@ -279,7 +278,7 @@ function keyBytes(map: OpenMap, text: string): Buffer {
   return bytes;
 }
 
-/** @throws {RampartError} `INPUT` */
+/** @throws {RampartError} `INPUT` if the text does not fit the type of the value */
 function valueBytes(map: OpenMap, text: string, before: readonly Buffer[] | undefined): Buffer {
   const { info, types } = map;
   const [step, count] = isPerCpu(info) ? [valueStep(info), possibleCpus()] : [info.valueSizeBytes, 1];
@@ -303,10 +302,10 @@ function valueBytes(map: OpenMap, text: string, before: readonly Buffer[] | unde
   return bytes;
 }
 
-/** An array of one value for each CPU; undefined for one that all of them get. */
+/** The values for each CPU; undefined if `value` is a single value for all CPUs. */
 function eachCpu(types: Btf, typeId: number, value: unknown, count: number): readonly unknown[] | undefined {
   if (!Array.isArray(value) || value.length !== count) return undefined;
-  // A single value that is an array itself.
+  // The value's type is itself an array, so this may be a single value.
   const isOne =
     types.resolved(typeId).kind === 'array' &&
     !value.every((one) => typeof one === 'string' || Array.isArray(one));
@@ -320,7 +319,7 @@ function split({ info }: OpenMap, bytes: Buffer): readonly Buffer[] {
   );
 }
 
-/** The bytes of `hex:0a000001`, or `hex:0a 00 00 01`. */
+/** The bytes of a text such as `hex:0a000001` or `hex:0a 00 00 01`; undefined for other texts. */
 function rawBytes(what: string, text: string, sizeBytes: number): Buffer | undefined {
   if (!text.startsWith('hex:')) return undefined;
   const digits = text.slice(4).replaceAll(/[\s:]/g, '');
@@ -332,7 +331,7 @@ function rawBytes(what: string, text: string, sizeBytes: number): Buffer | undef
   });
 }
 
-/** Reads bytes without a type as they are shown: in hexadecimal digits. */
+/** Bytes without a type, given in the form in which they are shown: hexadecimal digits. */
 function untypedBytes(what: string, text: string, sizeBytes: number): Buffer {
   if (/^[0-9a-f]*$/i.test(text) && text.length === sizeBytes * 2) return Buffer.from(text, 'hex');
   throw untyped(what, sizeBytes);
@@ -345,7 +344,7 @@ function untyped(what: string, sizeBytes: number): RampartError {
   });
 }
 
-/** JSON, or a text if it is invalid. Integers that a number would round remain texts. */
+/** Parses JSON; a text that is not JSON is returned as it is. Integers that a number would round stay texts. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text, (_, value: unknown, context?: { readonly source?: string }) =>

@@ -19,7 +19,7 @@ interface Counts {
 }
 
 export interface ProgramStatistics extends Counts {
-  /** Its runs are those since it joined, if it is a member of a chain; otherwise those while statistics were enabled. */
+  /** For a member of a chain, the runs since it joined; for others, the runs while statistics were enabled. */
   readonly program: RunningProgram;
 }
 
@@ -29,10 +29,10 @@ export interface ChainStatistics {
   readonly runTimeNs: bigint;
 }
 
-/** A program of the kernel that no record of Rampart has. */
+/** A program in the kernel that is not in Rampart's records. */
 export interface OtherStatistics {
   readonly programId: number;
-  /** As in `BPF_PROG_TYPE_`, in lower case. */
+  /** The name after `BPF_PROG_TYPE_`, in lower case. */
   readonly type: string;
   /** At most 15 characters. */
   readonly name: string;
@@ -47,7 +47,7 @@ export interface Statistics {
   readonly others: readonly OtherStatistics[];
 }
 
-/** The present counters. They are constant unless the kernel's statistics are enabled (`enableStatistics`). */
+/** The current counters. They change only while the kernel's statistics are enabled (`enableStatistics`), except those of chain members. */
 export function countersOf(options: ReadOptions, isAll: boolean): Statistics {
   const kept = readKept(options);
   const chains = kept.chains.map((chain): ChainStatistics => {

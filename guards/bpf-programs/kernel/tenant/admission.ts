@@ -1,6 +1,6 @@
 /**
- * Whether a program of a namespaced kind keeps to the rules: once from the object file, before any of it reaches the kernel, and once more
- * from the instructions that the kernel got, before it is attached. The second look does not depend on how the file was read.
+ * Checks whether a program of a namespaced kind follows the rules: once in the object file, before any of it reaches the kernel, and again
+ * in the instructions that the kernel received, before it is attached. The second check does not depend on how the file was parsed.
  */
 import type { Instructions } from '../../../../lib/ebpf/instructions.ts';
 import type { BpfMap } from '../../../../lib/ebpf/map.ts';
@@ -16,24 +16,27 @@ import { checkUses, notAllowed, type TenantRules, type Uses } from './rules.ts';
 
 export interface Admission {
   readonly rules: TenantRules;
-  /** @throws {ProgramFailure} `not-allowed` */
+  /** Reserves memory for the maps. @throws {ProgramFailure} `not-allowed` if there is not enough */
   readonly takeRoom: (maps: readonly MapHold[]) => void;
 }
 
-/** The facts kept about a program, for a later comparison with other rules. */
+/** What is kept about a program, so that it can be checked again if the rules change. */
 export interface Admitted extends Uses {
-  /** Memory of all its own maps. Only in the records of earlier versions: now each map has its own. */
+  /** Memory of all its own maps. Only in records of earlier versions; now each map has its own value. */
   readonly mapBytes?: number;
 }
 
-/** A map in the kernel that takes the place of one of an object file. */
+/** A map in the kernel that replaces one of an object file. */
 export interface TakenOver {
   readonly id: number;
-  /** Whether another program has the map, too. */
+  /** Whether another program uses the map as well. */
   readonly shared: boolean;
 }
 
-/** A copy of the object file with static functions only, and without the calls that may do nothing. @throws {RampartError} `DECODE` */
+/**
+ * A copy of the object file in which all functions are static, and calls of certain helpers are replaced so that they do nothing. @throws
+ * {RampartError} `DECODE`
+ */
 export function harmless(bytes: Uint8Array, { helpers }: TenantRules): Uint8Array {
   const copy = Uint8Array.from(bytes);
   const file = new ObjectFile(copy);
@@ -43,8 +46,8 @@ export function harmless(bytes: Uint8Array, { helpers }: TenantRules): Uint8Arra
 }
 
 /**
- * @param file - Of {@link harmless}.
- * @param section - Of the program.
+ * @param file - The copy made by {@link harmless}.
+ * @param section - The program's section.
  * @throws {RampartError} `DECODE`
  * @throws {ProgramFailure} `not-allowed`
  */
@@ -57,15 +60,15 @@ export function admitProgram(
   const externs = file.externs(section);
   const uses = { calls: [...calls].toSorted(), externs: externs.toSorted() };
   checkUses(rules, type, uses);
-  // Compilers name them, and libbpf replaces the names.
+  // Compilers refer to kernel functions by name, and only libbpf replaces names by numbers.
   if (ofKernel) throw numbersRefused();
   return uses;
 }
 
 /**
- * All maps of an object file.
+ * Checks all maps of an object file, and reserves memory for them.
  *
- * @returns the memory of each.
+ * @returns the memory of each map.
  * @throws {ProgramFailure} `not-allowed`
  */
 export function admitMaps(
@@ -85,8 +88,10 @@ export function admitMaps(
 }
 
 /**
+ * Checks the instructions that the kernel received.
+ *
  * @returns the facts to keep, including those found only in these instructions.
- * @throws {ProgramFailure} `not-allowed`: it differs from what was admitted
+ * @throws {ProgramFailure} `not-allowed`: they require more than was admitted
  */
 export function checkLoaded(
   { rules }: Pick<Admission, 'rules'>,
@@ -116,7 +121,7 @@ function numbersRefused(): Error {
   );
 }
 
-/** Before any of them takes the place of another one. @throws {ProgramFailure} `not-allowed` */
+/** Requires that maps have different names. Call it before any of them is replaced. @throws {ProgramFailure} `not-allowed` */
 export function checkNames(all: readonly BpfMap[]): void {
   const names = new Set<string>();
   for (const { name, internal } of all) {
@@ -131,10 +136,10 @@ export function checkNames(all: readonly BpfMap[]): void {
   }
 }
 
-/** @throws {ProgramFailure} `not-allowed` */
+/** Forbids sharing a program array. @throws {ProgramFailure} `not-allowed` */
 function checkSharing(takenOver: ReadonlyMap<BpfMap, TakenOver>): void {
   for (const [{ name, type }, { shared }] of takenOver) {
-    // libbpf puts programs into it, which are neither stopped nor counted when their own object is deleted.
+    // libbpf puts programs into it, which would neither be detached nor counted once their own object is deleted.
     if (shared && mapTypeNames[type] === 'prog_array')
       throw notAllowed(
         'map_type_not_allowed',

@@ -1,14 +1,13 @@
 /**
- * The permissions of a program of a namespaced kind. Its author rules a namespace, not the node: reads and
- * changes of anything outside of the selected pods are excluded, and so is everything that takes unbounded
- * time or memory.
+ * What a program of a namespaced kind may do. Its author administers a namespace, not the node: a program must not read or change anything
+ * outside of the selected pods, or take unbounded time or memory.
  */
 import type { AttachType } from '../desired.ts';
 
 export interface AllowedHelpers {
   readonly of: readonly string[];
   readonly why: string;
-  /** Undefined: all types. */
+  /** The types of programs that may call them. Undefined: all types. */
   readonly only?: 'packets' | 'uprobes';
 }
 
@@ -89,14 +88,14 @@ export const allowedHelpers: readonly AllowedHelpers[] = [
 ];
 
 /**
- * Calls of these do nothing unless they are added: their return value reveals any memory of the kernel (`%s`,
- * `%pI4`).
+ * Calls of these helpers are replaced so that they do nothing, unless an option allows them: their output can reveal any kernel memory
+ * (`%s`, `%pI4`).
  */
 export const droppedHelpers: ReadonlySet<string> = new Set(list('trace_printk trace_vprintk'));
 
 const packetTypes: ReadonlySet<AttachType> = new Set(['tc', 'tcx', 'xdp']);
 
-/** Types of namespaced kinds: those that can be confined to pods. */
+/** Program types that namespaced kinds have: those that can be confined to pods. */
 export const tenantTypes: ReadonlySet<string> = new Set<AttachType>([...packetTypes, 'uprobe', 'uretprobe']);
 
 export function isAllowedHelper(name: string, type: AttachType): boolean {

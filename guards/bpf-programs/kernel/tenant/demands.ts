@@ -1,16 +1,13 @@
-/**
- * The requirements of instructions beyond arithmetic: helpers, functions and variables of the kernel, loops
- * without a bound.
- */
+/** What instructions require beyond arithmetic: helpers, functions and variables of the kernel, loops without a bound. */
 import { helperName } from '../../../../lib/ebpf/helper-names.ts';
 import { INSTRUCTION_BYTES } from '../../../../lib/ebpf/instructions.ts';
 
 const CALL = 0x85;
 const LOAD_IMMEDIATE_64 = 0x18;
-/** BPF_JMP | BPF_JCOND, since 6.9: goes round up to 8 million times, and each of them may go round another one. */
+/** BPF_JMP | BPF_JCOND, since 6.9: a loop of up to 8 million iterations, which may contain further such loops. */
 const MAY_GOTO = 0xe5;
 
-/** `src_reg` of a call. */
+/** `src_reg` of a call to a helper. */
 const HELPER = 0;
 const KERNEL_FUNCTION = 2;
 /** `src_reg` of a load whose immediate is a reference, not a number. */
@@ -21,17 +18,20 @@ const FUNCTION = 4;
 export const unboundedLoop = 'may_goto';
 
 interface Demands {
-  /** Names of helpers; {@link unboundedLoop}. */
+  /** Names of helpers; {@link unboundedLoop} if there is such a loop. */
   readonly calls: ReadonlySet<string>;
-  /** A function of the kernel by its number, or another thing that has a number only in the kernel: a variable, an index of a table. */
+  /**
+   * Whether something of the kernel is referred to by a number: a function, a variable, an index in a table. Such numbers exist only after
+   * loading.
+   */
   readonly ofKernel: boolean;
-  /** Descriptors of maps. */
+  /** Descriptors of the maps that are used. */
   readonly maps: ReadonlySet<number>;
 }
 
 /**
- * Reads every eight bytes as an instruction, including the second half of a 64-bit load: in a truncated load, another function may begin
- * there. A real second half does no harm, as its opcode is 0.
+ * Reads every eight bytes as an instruction, including the second half of a 64-bit load: if a load is truncated, another function may begin
+ * there. The second half of a complete load does no harm, since its opcode is 0.
  */
 export function demandsOf(sections: readonly Buffer[]): Demands {
   const calls = new Set<string>();
@@ -53,14 +53,14 @@ export function demandsOf(sections: readonly Buffer[]): Demands {
 }
 
 /**
- * Makes calls of some helpers do nothing and return 0. In place.
+ * Replaces calls of some helpers by "return 0", in place.
  *
- * @param isDropped - By the name of a helper.
+ * @param isDropped - Whether to replace calls of the helper with this name.
  */
 export function dropCalls(code: readonly Buffer[], isDropped: (name: string) => boolean): void {
   for (const { bytes, at } of instructions(code)) {
     const isHelperCall = bytes[at] === CALL && bytes.readUInt8(at + 1) >> 4 === HELPER;
-    // r0 = 0
+    // The instruction r0 = 0.
     if (isHelperCall && isDropped(helperName(bytes.readInt32LE(at + 4)))) bytes.writeBigUInt64LE(0xb7n, at);
   }
 }

@@ -1,16 +1,16 @@
-/** How much of the memory for maps each namespace has left on this node. A map counts once, however many programs have it. */
+/** Accounts for the memory that maps of each namespace use on this node. A map counts once, however many programs use it. */
 import { notAllowed, type TenantRules } from './rules.ts';
 
-/** A map of a program. */
+/** A map that a program uses. */
 export interface MapHold {
-  /** Its id in the kernel; of one that is going to be made, its name. */
+  /** The kernel's ID of the map; for a map that does not exist yet, its name. */
   readonly key: number | string;
   readonly bytes: number;
-  /** Whether it belongs to another program: then it does not count towards this program's limit. */
+  /** Whether it belongs to another program: then it does not count towards this program's own limit. */
   readonly shared: boolean;
 }
 
-/** The counted memory of a program in the kernel. */
+/** A program in the kernel, with the memory of its maps. */
 interface Holder {
   readonly id: string;
   readonly namespace: string | undefined;
@@ -24,10 +24,10 @@ interface Holder {
 }
 
 const MIB = 1024 * 1024;
-/** Fraction of its namespace's memory for one program. */
+/** One program may use at most this fraction of its namespace's memory: a quarter. */
 const SHARE = 4;
 
-/** The maps that a program has. */
+/** The maps that a program uses. */
 export function holdsOf({ maps, tenant }: Pick<Holder, 'maps' | 'tenant'>): readonly MapHold[] {
   const holds = maps.flatMap(({ id, bytes, shared = false }) =>
     bytes === undefined ? [] : [{ key: id, bytes, shared }],
@@ -38,10 +38,10 @@ export function holdsOf({ maps, tenant }: Pick<Holder, 'maps' | 'tenant'>): read
 
 export class MapRoom {
   readonly #limitBytes: number;
-  /** Keyed by namespace, then by id, then by map: bytes. */
+  /** Bytes of each map, keyed by namespace, then by the program's id, then by map. */
   readonly #held = new Map<string, Map<string, ReadonlyMap<number | string, number>>>();
 
-  /** @param running - Programs that stay; what was there first keeps its room. */
+  /** @param running - Programs that stay. If the limit was lowered, those that were loaded first keep their memory. */
   constructor({ mapMemoryBytes }: TenantRules, running: readonly Holder[]) {
     this.#limitBytes = mapMemoryBytes;
     for (const { id, namespace, ...holder } of running.toSorted((a, b) => a.programId - b.programId)) {
@@ -52,8 +52,8 @@ export class MapRoom {
   }
 
   /**
-   * @param maps - All that it has.
-   * @throws {ProgramFailure} `not-allowed`: nothing is held for it then
+   * @param maps - All maps of the program.
+   * @throws {ProgramFailure} `not-allowed`: then nothing is reserved for it
    */
   take(id: string, namespace: string, maps: readonly MapHold[]): void {
     this.release(id, namespace);
@@ -90,7 +90,7 @@ export class MapRoom {
     this.#held.set(namespace, all.set(id, maps));
   }
 
-  /** Bytes of all programs except `except`, and of `more`. */
+  /** Bytes of the maps in `more` and of those of all programs except `except`. */
   #heldBytes(namespace: string, except: string, more: ReadonlyMap<number | string, number>): number {
     const all = new Map(more);
     for (const [id, maps] of this.#held.get(namespace) ?? [])
@@ -99,7 +99,7 @@ export class MapRoom {
   }
 }
 
-/** A name identifies a map of this program only. */
+/** Keys of maps: a map that has only a name belongs to this program alone. */
 function byMap(id: string, maps: readonly MapHold[]): ReadonlyMap<number | string, number> {
   return new Map(maps.map(({ key, bytes }) => [typeof key === 'number' ? key : `${id} ${key}`, bytes]));
 }

@@ -1,7 +1,6 @@
 /**
- * The requirements of an object file, read before libbpf opens it: the file is untrusted. It follows libbpf's
- * reading of such a file (src/libbpf.c), and where the two could differ it examines more: libbpf loads a
- * program from its own section and from `.text`.
+ * Reads the requirements of an object file before libbpf opens it: the file is untrusted. It parses the file as libbpf does (src/libbpf.c),
+ * and examines more wherever the two could differ: libbpf takes the code of a program from the program's section and from `.text`.
  */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 
@@ -13,11 +12,11 @@ const SHT_PROGBITS = 1;
 const SHT_SYMTAB = 2;
 const SHT_REL = 9;
 const SHF_EXECINSTR = 4n;
-/** elf(5): a symbol of another file. */
+/** elf(5): the symbol is defined in another file. */
 const SHN_UNDEF = 0;
 
 const SHT_NOBITS = 8;
-/** Limit of names of symbols and sections. The kernel's own have up to 512 bytes. */
+/** Limit of names of symbols and sections. The kernel's own names have up to 512 bytes. */
 const LONGEST_NAME = 4096;
 const MAX_EXTERNS = 1000;
 
@@ -25,10 +24,10 @@ interface Section {
   readonly name: string;
   readonly type: number;
   readonly isExecutable: boolean;
-  /** For a table of relocations: the section that they change. */
+  /** For a relocation table: the section that its relocations apply to. */
   readonly info: number;
   readonly link: number;
-  /** In place. */
+  /** Not a copy: a view of the file. */
   readonly bytes: Buffer;
 }
 
@@ -49,28 +48,28 @@ export class ObjectFile {
     this.#sections = sectionsOf(file);
   }
 
-  /** The instructions from which libbpf takes a program whose section has this name. In place. @throws {RampartError} `DECODE` */
+  /** The instructions from which libbpf takes a program in a section of this name; a view, not a copy. @throws {RampartError} `DECODE` */
   code(section: string): readonly Buffer[] {
-    // Where libbpf found a program: it read the file in another way.
+    // If no instructions are found where libbpf has found a program, libbpf has parsed the file differently.
     const sections = this.#sections.filter(isCodeOf(section));
     if (!sections.some(({ name, bytes }) => name === section && bytes.length > 0))
       throw malformed(`it has no instructions of section ${section}`);
     return sections.map(({ bytes }) => bytes);
   }
 
-  /** All instructions of the file. In place. */
+  /** All instructions of the file; views, not copies. */
   get allCode(): readonly Buffer[] {
     return this.#sections
       .filter(({ type, isExecutable }) => type === SHT_PROGBITS && isExecutable)
       .map(({ bytes }) => bytes);
   }
 
-  /** Its BTF, in place: libbpf takes one of these. */
+  /** Its sections with BTF; views, not copies. libbpf uses one of them. */
   get types(): readonly Buffer[] {
     return this.#sections.filter(({ name }) => name === '.BTF').map(({ bytes }) => bytes);
   }
 
-  /** Functions and variables of the kernel that the instructions of {@link code} name. */
+  /** Kernel functions and variables that the instructions of {@link code} refer to by name. */
   externs(section: string): readonly string[] {
     const isCode = isCodeOf(section);
     const symbols = new Set<number>();
@@ -84,7 +83,7 @@ export class ObjectFile {
   }
 
   #undefinedNames(indexes: ReadonlySet<number>): readonly string[] {
-    // libbpf takes the only one, whichever a table of relocations names.
+    // libbpf uses the only symbol table, whichever one a relocation table names.
     const [table, ...more] = this.#sections.filter(({ type }) => type === SHT_SYMTAB);
     if (more.length > 0) throw malformed('it has more than one table of symbols');
     const names = new Set<string>();
@@ -106,7 +105,7 @@ function isCodeOf(section: string): (of: Section) => boolean {
     type === SHT_PROGBITS && isExecutable && (name === section || name === '.text');
 }
 
-/** `extern ... __kconfig`: libbpf knows these by their names, and gives them values that every process can read. */
+/** Whether it is an `extern ... __kconfig`: libbpf recognizes these by name, and sets values that every process can read. */
 function isConfiguration(name: string): boolean {
   return /^(?:CONFIG|LINUX)_/.test(name);
 }
@@ -115,7 +114,7 @@ function sectionsOf(file: Buffer): readonly Section[] {
   const offset = Number(file.readBigUInt64LE(40));
   const count = file.readUInt16LE(60);
   const end = offset + count * SECTION_HEADER_BYTES;
-  // A count of 0 says that the first header has it, for files with 65,280 sections or more.
+  // A count of 0 means that the first section header has the count, for files with 65,280 sections or more.
   if (file.readUInt16LE(58) !== SECTION_HEADER_BYTES || count === 0 || !(end <= file.length))
     throw malformed('its section headers are not in the file');
   const headers = Array.from({ length: count }, (_, index) =>
@@ -127,14 +126,15 @@ function sectionsOf(file: Buffer): readonly Section[] {
     return to <= file.length ? file.subarray(from, to) : file.subarray(0, 0);
   };
   const namesAt = file.readUInt16LE(62);
-  // SHN_XINDEX says that the first header has it, for files with as many sections. libbpf follows that in any file.
+  // SHN_XINDEX means that the first header has the index, for files with that many sections. libbpf follows it in any file, so it is
+  // refused here.
   if (namesAt >= count) throw malformed('its section names are not in the file');
   const names = bytesOf(headers[namesAt]);
   let left = file.length;
   return headers.map((header) => {
     const type = header.readUInt32LE(4);
     const bytes = type === SHT_NOBITS ? file.subarray(0, 0) : bytesOf(header);
-    // Each of 65,000 sections could be the whole file.
+    // Otherwise each of 65,000 sections could contain the whole file.
     if ((left -= bytes.length) < 0) throw malformed('its sections overlap');
     if (type === SHT_PROGBITS && BigInt(bytes.length) !== header.readBigUInt64LE(32))
       throw malformed('a section ends behind the end of the file');
@@ -149,7 +149,7 @@ function sectionsOf(file: Buffer): readonly Section[] {
   });
 }
 
-/** As libbpf's names become texts here: two that are the same to one are the same to the other. */
+/** Converts a name. Names that are equal for libbpf are equal here as well. */
 function textAt(strings: Buffer | undefined, at: number): string {
   if (strings === undefined || at >= strings.length) return '';
   const length = strings.subarray(at, at + LONGEST_NAME).indexOf(0);

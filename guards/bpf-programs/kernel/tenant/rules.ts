@@ -1,12 +1,12 @@
-/** The rules for programs of namespaced kinds, and the failures of those that do not keep to them. */
+/** The rules for programs of namespaced kinds, and the failures of programs that violate them. */
 import type { AttachType } from '../desired.ts';
 import { ProgramFailure } from '../failure.ts';
 import { isAllowedHelper } from './allowed.ts';
 
 export interface TenantRules {
-  /** Helpers and functions of the kernel that are allowed besides the default list, by name. */
+  /** Names of helpers and kernel functions that are allowed in addition to the default list. */
   readonly helpers: ReadonlySet<string>;
-  /** For the maps of all programs of one namespace on this node. */
+  /** Limit for the maps of all programs of one namespace on this node, in bytes. */
   readonly mapMemoryBytes: number;
 }
 
@@ -17,7 +17,7 @@ export const defaultTenantRules: TenantRules = {
   mapMemoryBytes: defaultMapMemoryMiB * 1024 * 1024,
 };
 
-/** A program's requirements, by name. */
+/** What a program requires, by name. */
 export interface Uses {
   /** Helpers. */
   readonly calls: readonly string[];
@@ -25,7 +25,7 @@ export interface Uses {
   readonly externs: readonly string[];
 }
 
-/** @throws {ProgramFailure} `not-allowed` */
+/** @throws {ProgramFailure} `not-allowed` if a helper, kernel function or variable is not allowed */
 export function checkUses({ helpers }: TenantRules, type: AttachType, { calls, externs }: Uses): void {
   const refused = [
     ...calls.filter((name) => !helpers.has(name) && !isAllowedHelper(name, type)),
@@ -44,7 +44,7 @@ function usesRefused(names: readonly string[], type: AttachType): ProgramFailure
   );
 }
 
-/** A refusal that no option lifts, or not for this program. `code` is for tools: it never changes. */
+/** A refusal that no option can lift for this program. `code` is for tools: it never changes. */
 export function notAllowed(code: string, what: string, next: string, mayPass = false): ProgramFailure {
   return new ProgramFailure('not-allowed', `${what} (${code}). ${next}`, mayPass);
 }

@@ -1,7 +1,7 @@
 /**
- * Makes the functions of an object file static, in its BTF (Documentation/bpf/btf.rst). The verifier looks at a global function once,
- * however often it is called, so a few of them that call each other in loops run for hours. Static ones it follows from each call: what it
- * accepts ends after a million instructions.
+ * Makes all functions of an object file static, in its BTF (Documentation/bpf/btf.rst). The verifier checks a global function once, however
+ * often it is called, so a few global functions that call each other in loops could run for hours. It follows static functions from each
+ * call: a program that it accepts ends after a million instructions.
  */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 
@@ -11,7 +11,7 @@ const FUNC = 12;
 const STATIC = 0;
 const GLOBAL = 1;
 
-/** The size of the data after a type, by its kind: in total, and for each member. */
+/** The size of the data after a type, by the type's kind: a fixed part, and a part for each member. */
 const restOf: readonly (readonly [number, number])[] = [
   [0, 0],
   [4, 0], // int
@@ -30,7 +30,7 @@ const restOf: readonly (readonly [number, number])[] = [
   [0, 12], // enum of 64 bits
 ];
 
-/** In place. @throws {RampartError} `DECODE` */
+/** Changes the BTF in place. @throws {RampartError} `DECODE` */
 export function makeStatic(btf: Buffer): void {
   if (btf.length < HEADER_BYTES) throw malformed();
   const begin = btf.readUInt32LE(4) + btf.readUInt32LE(8);
@@ -43,7 +43,7 @@ export function makeStatic(btf: Buffer): void {
     const count = info & 0xffff;
     const rest = restOf[kind];
     if (kind === 0 || rest === undefined) throw malformed();
-    // The linkage of a function is where others have the number of their members.
+    // For a function, this field has the linkage; for other kinds, the number of members.
     if (kind === FUNC && count === GLOBAL) btf.writeUInt16LE(STATIC, at + 4);
     at += TYPE_BYTES + rest[0] + rest[1] * count;
   }
