@@ -13,7 +13,7 @@ export interface NetworkPolicyOptions {
   readonly podCidrs: readonly string[];
   readonly backend: BackendChoice;
   readonly established: 'keep' | 'cut';
-  /** The NFLOG groups for packets. */
+  /** The NFLOG groups that packets are logged to. */
   readonly logGroups: LogGroups;
   /** Limit of the allowed connections that are logged per second; 0: none is logged. */
   readonly flowsPerSecond: number;

@@ -1,4 +1,4 @@
-/** PolicyServer, as in Kubewarden's release. */
+/** The schema of PolicyServer, as in Kubewarden's release. */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import {
   anyObject,

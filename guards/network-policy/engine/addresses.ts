@@ -28,7 +28,10 @@ const wordShifts = [96n, 64n, 32n, 0n] as const;
 /** `::ffff:0:0/96` without its last 32 bits: IPv4 addresses written as IPv6. */
 const mappedPrefix = 0xffffn;
 
-/** Undefined if it cannot be the address of a pod. An IPv4-mapped address becomes the IPv4 address that it stands for. */
+/**
+ * Parses an address; undefined if it cannot be the address of a pod. An IPv4-mapped address becomes the IPv4
+ * address that it stands for.
+ */
 export function parseAddress(text: string): IpAddress | undefined {
   if (isIPv4(text)) return { family: 4, value: addressValue(text), text };
   if (!isIPv6(text) || text.includes('%')) return undefined;

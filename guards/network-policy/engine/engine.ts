@@ -135,8 +135,8 @@ export class PolicyEngine {
   }
 
   /**
-   * Pods of this node that may have changed since the last {@link takeChange}: all that it names, and those whose labels have changed, or those
-   * of their namespace.
+   * Pods of this node that may have changed since the last {@link takeChange}: all pods in that change, and those
+   * whose own labels or whose namespace's labels have changed.
    */
   get touchedPods(): ReadonlySet<PodKey> {
     void this.rules;

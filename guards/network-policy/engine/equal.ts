@@ -1,6 +1,6 @@
 /** Whether two values are equal as JSON. */
 
-/** Lists that were compared: with what, and whether they are equal. */
+/** Earlier comparisons: for each list, the list that it was compared with, and the result. */
 export type Compared = Map<
   readonly unknown[],
   { readonly other: readonly unknown[]; readonly same: boolean }

@@ -39,7 +39,7 @@ export class PeerViews {
   readonly #pods: PodTable;
   readonly #namespaces: ReadonlyMap<string, Labels>;
   readonly #dirty: Dirty;
-  /** Views that clauses refer to by key. Changes of these are reported by that key. */
+  /** Views that clauses refer to by key. They are in a map of their own, since changes of peers are reported by the same key. */
   readonly #named = new Map<string, Entry<PeerAddresses>>();
   readonly #others = new Map<string, Entry>();
   readonly #held = new Map<PolicyKey, ReadonlySet<Entry>>();

@@ -1,5 +1,6 @@
 /**
  * The pods that count, and which of them has which address.
+ *
  * A pod counts from when it has an address until it is gone or finished, also while it terminates. A pod in the
  * node's network is not a pod here: its addresses are those of the node. If two pods claim an address, it belongs
  * to the newer pod: otherwise that pod would have what the older one is allowed.
@@ -47,7 +48,7 @@ interface Claim {
 export class PodTable {
   readonly #nodeName: string;
   readonly #claims = new Map<PodKey, Claim>();
-  /** The claims on an address: mostly one. */
+  /** The claims on each address: usually one. */
   readonly #claimants = new Map<Address, readonly PodKey[]>();
   /** Changes since {@link takeAddressChange} was last called; undefined before the first call. */
   #unreported: NetChanges<Address> | undefined;

@@ -23,7 +23,7 @@ export interface KernelSide {
 }
 
 export interface KernelCheck {
-  /** Dataplanes with rules of Rampart here; none: `null`. `nftables and iptables (nft)`: a packet must pass both. */
+  /** Dataplanes with rules of Rampart here; `null` if there are no such rules. `nftables and iptables (nft)`: a packet must pass both. */
   readonly backend: string | null;
   /** `agrees`: as far as this machine shows; `unknown`: neither end is a pod of this machine, or expected rules are missing. */
   readonly result: 'agrees' | 'differs' | 'unknown';

@@ -72,7 +72,7 @@ const label = '[a-z0-9](?:[-a-z0-9]*[a-z0-9])?';
 const asResource = new RegExp(`^(?:svc|service)/(?:(${label})/)?(${label})$`);
 const asDomain = new RegExp(`^(${label})\\.(${label})\\.svc(?:\\.${label})*\\.?$`);
 
-/** `svc/NAME`, `svc/NAMESPACE/NAME`, `NAME.NAMESPACE.svc` with or without the domain of the cluster. */
+/** Parses `svc/NAME`, `svc/NAMESPACE/NAME`, or `NAME.NAMESPACE.svc` with or without the domain of the cluster. */
 export function parseServiceName(text: string, inNamespace: string): ServiceName | undefined {
   const [, namespace = inNamespace, name] = asResource.exec(text) ?? [];
   if (name !== undefined) return { namespace, name };
@@ -142,7 +142,7 @@ function keyOf({ metadata }: ServiceObject): string {
 interface FoundService {
   readonly service: ServiceObject;
   readonly port: ServicePort;
-  /** The Service was addressed by a port of this node. */
+  /** Set if the Service was addressed by a port of a node: the name of that node. */
   readonly node?: string;
 }
 

@@ -138,7 +138,7 @@ export function rulesOf({ spec }: PolicyObject, direction: Direction) {
     : (spec?.egress ?? []).map(({ to, ports }) => ({ peers: to ?? [], ports: ports ?? [] }));
 }
 
-/** An empty list matches everything. */
+/** The first item that fits; an empty list fits everything. */
 function firstThat<T>(
   list: readonly T[],
   holds: (item: T) => boolean,

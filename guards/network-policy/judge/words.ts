@@ -6,7 +6,7 @@ import { type Decision, type Fit, type NearMiss, rulesOf } from './judge.ts';
 
 /** The names of both ends of a packet, as shown to people. */
 export interface SideNames {
-  /** Whose policies decide: a pod (`namespace/name`) or an address. */
+  /** The end whose policies decide: a pod (`namespace/name`) or an address. */
   readonly own: string;
   readonly peer: string;
   /** `80/TCP` */

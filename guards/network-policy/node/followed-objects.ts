@@ -16,7 +16,10 @@ import type { PolicyEngine } from '../engine/engine.ts';
 import { monitorAnnotation } from '../engine/monitor.ts';
 import type { PodObject, PolicyObject } from '../engine/objects.ts';
 
-/** Objects that a cache keeps: the engine holds the facts that it and the status need, so objects are rarely read again. */
+/**
+ * Limit of the parsed objects that a cache keeps: the engine holds the facts that it and the status need, so
+ * objects are rarely read again.
+ */
 const FEW = 16;
 
 export interface FollowedObjects extends Disposable {

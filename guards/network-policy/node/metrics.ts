@@ -43,7 +43,7 @@ export class NodeCounts {
   flowsLogged = 0;
   /** Flows that were not logged because of the limit. */
   flowsNotLogged = 0;
-  /** New connections that the kernel had no room to report, whether or not of pods. */
+  /** New connections, of pods or not, that the kernel had no room to report. */
   flowsLost = 0;
 }
 

@@ -47,7 +47,7 @@ export interface LoggedPacket {
 interface NflogOptions {
   /** 0 to 65535. A group can have only one reader in a network namespace. */
   readonly group: number;
-  /** Its errors go to `onError`; reading continues. */
+  /** Called with each logged packet. Its errors go to `onError`, and reading continues. */
   readonly onPacket: (packet: LoggedPacket) => void;
   /** Called with the number of logged packets that were lost because the queue was full. */
   readonly onLost?: (packets: number) => void;

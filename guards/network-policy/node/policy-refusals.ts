@@ -1,6 +1,7 @@
 /**
  * How many packets were refused, or would be, because of each policy: computed from the kernel's counters of pods,
  * and from the policies that isolate the pods.
+ *
  * A packet is refused if none of the policies that isolate the pod allows it, so it counts for each of them.
  */
 import {

@@ -111,8 +111,8 @@ export interface NetworkPolicyNodeOptions {
  * No rule is programmed before a policy selects a pod of this node, unless unknown pods are refused: without
  * policies, the kernel only tracks connections.
  *
- * Runs until the signal aborts. The rules stay after that, and while the API is unavailable: stopping this
- * does not open anything. Rejected rules are retried, and nothing is opened because of them.
+ * Runs until the signal aborts. The rules stay after that, and while the API is unavailable, so that nothing more
+ * is allowed. Rejected rules are retried; until they are accepted, they allow nothing.
  */
 export async function runNetworkPolicyNode(
   context: NodeContext,

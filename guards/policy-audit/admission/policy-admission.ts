@@ -27,9 +27,9 @@ import {
 } from './refusal.ts';
 
 export interface PolicyAdmissionOptions {
-  /** Evaluated for each write. */
+  /** Returns the policies that are evaluated for each write. */
   readonly policies: () => readonly OpenPolicy[];
-  /** Labels of a namespace; undefined if it does not exist. */
+  /** Returns the labels of a namespace; undefined if it does not exist. */
   readonly namespaceLabels: (name: string) => Labels | undefined;
   /** Default: none. */
   readonly exceptions?: Pick<ExceptionSet, 'find' | 'isEmpty'>;
@@ -49,6 +49,7 @@ type Objects = readonly [object: JsonObject | undefined, old: JsonObject | undef
  * Mutating policies are evaluated one after the other, before the object is validated: first those of Kubernetes
  * by name, then those of Kubewarden, which are webhooks in a cluster, then once more those of Kubernetes that
  * request reinvocation. All other policies are evaluated after that, in parallel.
+ *
  * Policies are not evaluated for objects that Rampart itself keeps in its namespace, unless they ask for it. No
  * policy is evaluated for pods that mirror the machine: those run already, and an audit reports them.
  */

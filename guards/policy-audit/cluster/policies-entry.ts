@@ -19,7 +19,7 @@ export function policiesFileOf(
   return JSON.stringify(Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : 1))));
 }
 
-/** The entries that {@link policiesFileOf} wrote, by ID; nothing from any other text. */
+/** The entries that {@link policiesFileOf} wrote, keyed by ID; empty for any other text. */
 export function entriesOf(policiesFile: string | undefined): ReadonlyMap<string, unknown> {
   try {
     return new Map(Object.entries(JSON.parse(policiesFile ?? '{}') as object));

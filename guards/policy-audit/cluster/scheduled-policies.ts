@@ -11,11 +11,11 @@ export interface Scheduled {
   readonly id: string;
   readonly type: ResourceType;
   readonly object: AnyKubewardenPolicy;
-  /** Undefined if it cannot be read. */
+  /** Undefined if the policy cannot be parsed. */
   readonly policy: Policy | undefined;
   /** Why the current version cannot run; '' if it can. */
   readonly problem: string;
-  /** Whether it is known if it can run. */
+  /** Whether the policy was tried, so that it is known if it can run. */
   readonly isTried: boolean;
 }
 

@@ -104,8 +104,8 @@ function namespaceSelectorOf(
   systemNamespace: string,
 ): Selector {
   if (origin.namespace !== undefined) return { matchLabels: { [namespaceNameLabel]: origin.namespace } };
-  // A webhook that may change pods there controls the cluster: the operator may not write one
-  // (deployment.ts), and the status of the policy says so.
+  // A webhook that may change pods in kube-system controls the cluster: the operator may not write such a webhook (deployment.ts), and the
+  // status of the policy says so.
   const values = [...(isForSystem ? [] : [systemNamespace]), ...(isMutating ? ['kube-system'] : [])];
   if (values.length === 0) return own ?? {};
   return {

@@ -23,7 +23,7 @@ export interface ModulesOptions {
   readonly sources?: Sources | undefined;
   /** If set, modules without these signatures are refused, and so are all modules that cannot be signed. */
   readonly verification?: Verification | undefined;
-  /** For keyless signatures of modules and of the images that policies verify. */
+  /** Verifies keyless signatures of modules, and of the images that policies verify. */
   readonly trustRoot?: TrustRoot | undefined;
   /** Limit for one module. Default: 64 MiB. */
   readonly maxModuleBytes?: number;
@@ -31,7 +31,7 @@ export interface ModulesOptions {
 }
 
 const MAX_MODULE_BYTES = 64 << 20;
-/** Limit for all cached modules, for registries and for other servers each. */
+/** Limit of all cached modules, once for registries and once for other servers. */
 const CACHE_BYTES = 1 << 30;
 /** A request fails if no byte arrives for this long. */
 const IDLE_TIMEOUT_MS = 15_000;

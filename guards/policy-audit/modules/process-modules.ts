@@ -15,7 +15,7 @@ export interface ModuleFiles {
   readonly sigstoreTrustConfig?: string | undefined;
 }
 
-/** @param directory - Returns where modules are kept. Called when the first module is fetched, as are the files read. */
+/** @param directory - Returns where modules are kept. Called when the first module is fetched; the files are read then, too. */
 export function processModules(
   { policySources, policyVerification, sigstoreTrustConfig }: ModuleFiles,
   directory: () => string,

@@ -27,7 +27,7 @@ import { type ServedKind, servedKinds } from '../scanner/served-kinds.ts';
 export interface Explanation {
   readonly policy: string;
   readonly isRelevant: boolean;
-  /** Why it does not apply to the object. */
+  /** Why the policy does not apply to the object. */
   readonly why?: string;
   readonly result?: ReportResult['result'];
   readonly message?: string;

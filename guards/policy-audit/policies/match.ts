@@ -18,7 +18,7 @@ export interface MatchTarget extends GroupVersionResource {
   readonly equivalents: readonly GroupVersionResource[];
   /** Whether no particular version was requested, as in an audit: then `Exact` matches any version. */
   readonly anyVersion?: boolean;
-  /** Labels of the object, or of its previous state; undefined if it does not exist. */
+  /** Labels of the object; below, those of its previous state. Undefined if that state does not exist. */
   readonly labels: Labels | undefined;
   readonly oldLabels: Labels | undefined;
   /**

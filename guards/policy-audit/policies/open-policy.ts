@@ -1,4 +1,4 @@
-/** A policy with its runtime. */
+/** A policy with its evaluator. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { World } from '../engine/cel/cluster.ts';
 import { compileMatchConditions } from '../engine/cel/match-conditions.ts';

@@ -1,4 +1,4 @@
-/** The policies that can be evaluated now, kept in line with the API. */
+/** The policies that can be evaluated now; follows the policies in the API. */
 import type { GuardContext } from '../../../guard/context.ts';
 import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
@@ -38,10 +38,10 @@ export interface PolicySetOptions {
   readonly clock?: Clock;
 }
 
-/** The outcome of opening a policy, at a generation. */
+/** The outcome of opening a policy at one generation. */
 interface Trial {
   readonly generation: number | undefined;
-  /** '' if it can run. */
+  /** Why the policy cannot run; '' if it can. */
   readonly refusal: string;
 }
 

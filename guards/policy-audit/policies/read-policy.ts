@@ -70,7 +70,7 @@ export function readKubewardenPolicy(object: AnyKubewardenPolicy): Policy {
   };
 }
 
-/** The name in policy servers, webhooks and reports: `clusterwide-x`, `namespaced-group-shop-x`. */
+/** The policy's name in policy servers, webhooks and reports: `clusterwide-x`, `namespaced-group-shop-x`. */
 export function policyId({ spec, metadata, kind = '' }: AnyKubewardenPolicy): string {
   const group = 'expression' in spec ? 'group-' : '';
   const { name = '', namespace = '' } = metadata;

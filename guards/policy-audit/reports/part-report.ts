@@ -41,7 +41,7 @@ export function partReport(
   };
 }
 
-/** Keyed by the uid of the object. Results that name none, or several, belong to no object. */
+/** The entries of a report, keyed by the uid of the object. Results about no object, or about several, are omitted. */
 export function entriesOf({ results = [] }: Partial<AuditReport>): Map<string, Entry> {
   const entries = new Map<string, { readonly scope: Scope; readonly results: ReportResult[] }>();
   for (const { resources = [], ...result } of results) {

@@ -1,4 +1,4 @@
-/** Reports of one object each, named after its uid, as written by Kubewarden's audit scanner. */
+/** Reports about one object each, named by the object's uid, as written by Kubewarden's audit scanner. */
 import type { GuardContext } from '../../../guard/context.ts';
 import type { CacheChange } from '../../../lib/kube/cache/indexed-cache.ts';
 import { isOlder } from '../../../lib/kube/object/resource-version.ts';

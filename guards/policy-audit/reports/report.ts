@@ -1,6 +1,6 @@
 /**
- * The results of an audit of one object as a report: names, labels and properties are those of Kubewarden's audit scanner
- * (internal/report), so that tools for its reports can read these. Pure.
+ * The results of an audit of one object as a report. Names, labels and properties are those of Kubewarden's audit
+ * scanner (internal/report), so that tools for its reports can read these. Pure.
  */
 import { visibleText } from '../../../lib/output/printable.ts';
 import { managedByLabel } from '../../../guard/managed-by.ts';

@@ -7,9 +7,9 @@ export interface PassSummary {
   readonly seconds: number;
   readonly namespaces: number;
   readonly objects: number;
-  /** Objects with at least one fail or warn. */
+  /** Number of objects with at least one fail or warn. */
   readonly failing: number;
-  /** Objects with at least one error and no fail or warn. */
+  /** Number of objects with at least one error, and no fail or warn. */
   readonly errored: number;
   /** Number of evaluations during the pass. */
   readonly evaluations: number;
@@ -22,7 +22,7 @@ export interface PassSummary {
 
 /** A pass in progress. */
 export interface PassProgress {
-  /** RFC 3339 */
+  /** When the pass began (RFC 3339). */
   readonly since: string;
   /** Number of namespaces with objects to audit; below, how many of these are left. */
   readonly namespaces: number;

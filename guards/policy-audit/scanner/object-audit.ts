@@ -48,7 +48,7 @@ export interface ObjectAuditOptions {
   readonly failuresOnly: boolean;
   /** Limit of the policies that are evaluated for an object at the same time. */
   readonly parallelPolicies: number;
-  /** Uid of this scan, for the label of reports. */
+  /** Uid of this process, for the label of reports. */
   readonly runUid: string;
   /** Returns the labels of a namespace; undefined if it does not exist. */
   readonly namespaceLabels: (name: string) => Labels | undefined;

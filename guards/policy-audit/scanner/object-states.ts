@@ -3,7 +3,7 @@ import type { AskedOfCluster } from '../engine/evaluator.ts';
 import type { AuditResult } from '../reports/report.ts';
 import type { Policy } from '../policies/policy.ts';
 
-/** A policy at a version. */
+/** A policy in one version. */
 export type PolicyVersion = Pick<Policy, 'id' | 'version'>;
 
 /** The policies that apply to an object, sorted by ID. Signatures with the same content are the same object. */
@@ -185,7 +185,7 @@ export class ObjectStates {
     const text = JSON.stringify(policies.map(({ id, version }) => [id, version]));
     let known = this.#signatures.get(text);
     if (known === undefined) {
-      // Each change of a policy creates a new signature, so old ones accumulate; only some hundred are worth keeping.
+      // Each change of a policy leaves an old signature behind. They are dropped only when there are many.
       if (this.#signatures.size >= 4096) this.#signatures.clear();
       const own = policies.map(({ id, version }) => ({ id, version }));
       known = { policies: own, index: new Map(own.map(({ id }, at) => [id, at])) };

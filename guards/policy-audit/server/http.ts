@@ -24,7 +24,7 @@ export interface HttpOptions {
   /** Undefined: serves HTTP without TLS. */
   readonly certificates: CertificateTexts | undefined;
   readonly review: Review;
-  /** Why the server cannot answer reviews yet; undefined when it can. */
+  /** Why the server cannot answer reviews yet; undefined if it can. */
   readonly notLoaded: () => string | undefined;
   /** Why no reviews should be sent to the server, even if it can answer some; undefined if they should. */
   readonly notReady: () => string | undefined;
@@ -245,7 +245,7 @@ class Requests {
   }
 }
 
-/** Shared by the reviews of a connection. */
+/** What the reviews of one connection share. */
 interface Peer {
   readonly source: string;
   readonly connection: Share | undefined;

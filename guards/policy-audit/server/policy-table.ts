@@ -65,7 +65,7 @@ export class PolicyTable implements AsyncDisposable {
     );
   }
 
-  /** Policies that cannot be evaluated, because their modules are out of reach. */
+  /** Policies that cannot be evaluated because their modules cannot be fetched. */
   get outOfReach(): readonly string[] {
     return [...this.#entries].flatMap(([id, { isOutOfReach = false }]) => (isOutOfReach ? [id] : []));
   }

@@ -37,7 +37,7 @@ export interface PolicyServerOptions {
   /** File of PolicyExceptions. Undefined: there are no exceptions. */
   readonly exceptionsFile?: string | undefined;
   readonly address: Address;
-  /** Address of the separate probe. */
+  /** Address of the separate readiness probe. */
   readonly readinessAddress?: Address;
   /** Undefined: serves HTTP without TLS. */
   readonly certificates?: CertificatePaths | undefined;

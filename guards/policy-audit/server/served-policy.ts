@@ -3,7 +3,10 @@ import type { ObjectReference } from '../../../guard/stream/finding.ts';
 import type { PolicyProgram } from '../engine/program.ts';
 
 export interface ServedPolicy {
-  /** `clusterwide-X`, `namespaced-NS-X`, `clusterwide-group-X`, `namespaced-group-NS-X`; in a file, any name without a slash. */
+  /**
+   * `clusterwide-X`, `namespaced-NS-X`, `clusterwide-group-X` or `namespaced-group-NS-X`; in a file that was
+   * written by hand, any name without a slash.
+   */
   readonly id: string;
   readonly program: PolicyProgram;
   /** `monitor` allows everything, and only counts what would be refused. */

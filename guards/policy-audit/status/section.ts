@@ -187,7 +187,10 @@ function auditProblems(
   ];
 }
 
-/** That the operator may not list a kind is usually intended, so only kinds that a policy names are a problem; a policy for all kinds means those that it may list. */
+/**
+ * Only kinds that a policy names are a problem if the operator may not list them: usually that is intended, and a
+ * policy for all kinds means those that the operator may list.
+ */
 function unreadProblems({ rules }: AnyKubewardenPolicy['spec'], unread: readonly string[]): OwnProblem[] {
   const named = unread.filter((key) => rules.some((rule) => namesKind(rule, key)));
   if (named.length === 0) return [];

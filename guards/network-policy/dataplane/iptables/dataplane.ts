@@ -28,11 +28,11 @@ import { sameTargets, type Targets, targetsOf } from './targets.ts';
 import { Trial } from './trial.ts';
 import { type Iptables, iptablesInUse, type Variant } from './variant.ts';
 
-/** Rules by owner: `base`, `pod KEY`, or the key of a policy's rules. */
+/** Rules, keyed by owner: `base`, `pod KEY`, or the key of a policy's rules. */
 type Owned = Map<string, IptablesRules>;
 
 export interface IptablesOptions extends BaseOptions {
-  /** Default: the one that this node uses. */
+  /** Default: the variant that this node uses. */
   readonly variant?: Variant;
 }
 

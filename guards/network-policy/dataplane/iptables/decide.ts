@@ -49,7 +49,7 @@ export function decideInKernel(
   };
 }
 
-/** Packets from the node do not pass the rules of pods. */
+/** Whether this end is a pod with rules here. They are looked up in FORWARD, since packets from the node do not pass the rules of pods. */
 function isKnown({ families }: IptablesRules, direction: Direction, packet: KernelPacket): boolean {
   const [side, { family, text }] =
     direction === 'egress' ? (['-s', packet.source] as const) : (['-d', packet.destination] as const);
@@ -59,7 +59,7 @@ function isKnown({ families }: IptablesRules, direction: Direction, packet: Kern
 
 class Walk {
   readonly chains: string[] = [];
-  /** The packet is logged as one that would be refused. */
+  /** Whether the packet is logged as one that would be refused. */
   isMonitored = false;
   readonly #rules: FamilyRules;
   readonly #sets: IptablesRules['sets'];
@@ -215,12 +215,12 @@ class Walk {
   }
 }
 
-/** Prefix in the options of NFLOG. */
+/** The prefix in the options of NFLOG. */
 function prefixOf(options: readonly string[]): string {
   return (options[options.indexOf('--nflog-prefix') + 1] ?? '').replaceAll('"', '');
 }
 
-/** A quoted string is one word. */
+/** The words of a rule; a quoted string is one word. */
 function wordsOf(line: string): readonly string[] {
   return line.match(/"(?:\\.|[^"\\])*"|\S+/g) ?? [];
 }
@@ -231,7 +231,7 @@ function isWithin({ family, value }: IpAddress, text: string, line: string): boo
   return block.family === family && block.low <= value && value <= block.high;
 }
 
-/** `0x10000/0x10000` */
+/** Parses `0x10000/0x10000`. */
 function marks(text: string, line: string): readonly [bits: number, mask: number] {
   const [, bits, mask] = /^(0x[\da-f]{1,7})\/(0x[\da-f]{1,7})$/.exec(text) ?? [];
   if (bits === undefined || mask === undefined) throw unknownRule(line);

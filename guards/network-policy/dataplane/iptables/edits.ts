@@ -24,7 +24,7 @@ export function familyEdits(before: FamilyRules, after: FamilyRules): string[] |
 }
 
 class Edits {
-  /** Creates a chain, or empties it. */
+  /** Lines that create or empty chains. */
   readonly #declared: string[] = [];
   readonly #rules: string[] = [];
   readonly #hooks: string[] = [];

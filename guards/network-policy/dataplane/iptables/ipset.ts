@@ -8,9 +8,9 @@ export interface IpSet {
   readonly type: 'hash:ip' | 'hash:net' | 'hash:ip,port';
   readonly family: Family;
   readonly members: ReadonlySet<string>;
-  /** For an existing set: it has options that ours do not have. */
+  /** Only for an existing set: whether it has options that our sets do not have. */
   readonly isOdd?: boolean;
-  /** For an existing set: how many members it may have. */
+  /** Only for an existing set: how many members it may have. */
   readonly room?: number;
 }
 
@@ -106,7 +106,7 @@ function adds(name: string, members: ReadonlySet<string>): string[] {
   return [...members].map((member) => `add ${name} ${member}`);
 }
 
-/** The C library formats the end of some IPv6 addresses as IPv4. */
+/** A member in canonical text: the C library formats the end of some IPv6 addresses as IPv4. */
 function canonicalMember(text: string): string {
   const [, address = '', rest = ''] = /^([\da-f:]+:[\d.]+\.\d+)(.*)$/i.exec(text) ?? [];
   const parsed = address === '' ? undefined : parseAddress(address);

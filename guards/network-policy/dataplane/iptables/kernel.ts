@@ -18,7 +18,7 @@ export interface KernelRules extends IptablesRules {
 
 /** The programs refused a change; nothing of that transaction was applied. */
 export class RefusedEdits extends RampartError {
-  /** The line; undefined if the program did not say which. */
+  /** The refused line; undefined if the program did not say which. */
   readonly text: string | undefined;
 
   constructor(program: string, end: ProgramEnd, input: string) {
@@ -34,7 +34,10 @@ export class RefusedEdits extends RampartError {
   }
 }
 
-/** `iptables-restore: line 5 failed`, `Error occurred at line: 3`, `line 7: RULE_APPEND failed`, `Error in line 4:` */
+/**
+ * The number of the refused line, from messages such as `iptables-restore: line 5 failed`, `Error occurred at
+ * line: 3`, `line 7: RULE_APPEND failed`, `Error in line 4:`.
+ */
 function refusedLine(complaint: string): number | undefined {
   const [, found] = /\bline:? (\d+)/.exec(complaint) ?? [];
   return found === undefined ? undefined : Number(found);

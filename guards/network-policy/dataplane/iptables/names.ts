@@ -23,19 +23,19 @@ export function isTopChain(name: string): boolean {
   return Object.values<string>(topChains).includes(name);
 }
 
-/** For addresses that belong to no known pod. */
+/** Chain for addresses that belong to no known pod. */
 export const unknownPodsChain = 'KUBE-POD-FW-DEFAULT';
-/** For a direction that no policy isolates. */
+/** Chain for a direction that no policy isolates. */
 export const defaultPolicyChain = 'KUBE-NWPLCY-DEFAULT';
-/** Packets that no policy may refuse. */
+/** Chain for packets that no policy may refuse. */
 export const commonChain = 'KUBE-NWPLCY-COMMON';
 
 /** No rule jumps to it: while it exists, the kernel tracks connections. */
 export const trackingChain = 'RAMPART-TRACKING';
 
-/** A policy allows the packet. */
+/** Mark of a packet that a policy allows. */
 export const allowedMark = '0x10000';
-/** The packet complies with the policies of each pod whose chain it has passed. */
+/** Mark of a packet that complies with the policies of each pod whose chain it has passed. */
 export const compliesMark = '0x20000';
 /** A mask of both marks. */
 export const bothMarks = '0x30000';
@@ -59,7 +59,7 @@ export function isOurSet(name: string): boolean {
   return ownedSet.test(name);
 }
 
-/** Base32 has no such digit. */
+/** A digit that base32 does not have. */
 const ownDigit = '0';
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 const idLength = 16;

@@ -52,8 +52,8 @@ function both(module: string, rule: string): Rule {
 }
 
 /**
- * For iptables 1.8: `libxt_set` gets the names of sets by getsockopt(2) on a raw socket; legacy iptables does
- * everything through one.
+ * iptables 1.8 needs it because `libxt_set` gets the names of sets by getsockopt(2) on a raw socket; legacy
+ * iptables does everything through such a socket.
  */
 const needsRaw =
   'CAP_NET_RAW: iptables reads the names of sets through a raw socket, and legacy iptables uses one for everything';

@@ -23,7 +23,7 @@ export class Refusals {
   /** Rules of the same shape are refused together: modules depend on the shape. */
   readonly #shapes = new Map<string, string>();
   readonly #sets = new Map<string, RefusedSet>();
-  /** Keyed by `key` of {@link without}. */
+  /** Problems of the omitted parts of each policy. Keyed by `key` of {@link without}. */
   readonly #found = new Map<string, readonly PolicyProblem[]>();
 
   /** Problems of the omitted parts of policies that were passed to {@link without}. */
@@ -115,7 +115,7 @@ export class Refusals {
   }
 }
 
-/** A rule without the names that it contains. */
+/** A rule without the names in it: equal for rules of the same shape. */
 function shapeOf(line: string): string {
   return line
     .replace(/ --comment (?:"[^"]*"|\S+)/, '')

@@ -21,7 +21,7 @@ export interface ProgramEnd {
   readonly complaint: string;
 }
 
-/** Others may hold the iptables lock; a full sync of thousands of policies takes seconds. */
+/** Limit for a program: others may hold the iptables lock, and a full sync of thousands of policies takes seconds. */
 const patienceMs = 120_000;
 const longestOut = 512 * 2 ** 20;
 const longestComplaint = 64 * 2 ** 10;

@@ -45,7 +45,7 @@ async function look(
   const restore = names('restore');
   try {
     const said = await runProgram({ program: restore[4], args: ['--version'], namespace, signal });
-    // `iptables-restore v1.8.9 (nf_tables)`; before 1.8 there was only the legacy one, which does not say so.
+    // `iptables-restore v1.8.9 (nf_tables)`; before 1.8 there was only the legacy variant, which does not print its name.
     const [, version, kind] = /v([\d.]+)(?: \((\w+)\))?/.exec(said.out) ?? [];
     if (version === undefined) return undefined;
     return { variant: kind === 'nf_tables' ? 'nft' : 'legacy', version, restore, save: names('save') };

@@ -85,13 +85,13 @@ class NftablesDataplane implements Dataplane {
   readonly #program = new TableProgram();
   readonly #changes = openChanges();
   readonly #options: DataplaneOptions;
-  /** The content of the kernel as of the last change. */
+  /** Our objects in the kernel, as of the last change. */
   #owned: Owned = new Map();
   #rules: NodeRules = noRules;
   readonly #refusals = new Refusals();
   /** Whether the kernel's state is unknown: before the first change, and when one was interrupted. */
   #isUnknown = true;
-  /** Keyed by the name of the counter without its verdict, see parseCounterName. */
+  /** The owner of each counter, keyed by the counter's name without the verdict, see parseCounterName. */
   readonly #countOwners = new Map<string, Omit<ChainOwner, 'verdict'>>();
   readonly #classes = new PodClasses();
   /** Computed for the first logged packet, and valid for these rules only. */
@@ -368,7 +368,7 @@ class NftablesDataplane implements Dataplane {
     return this.#reading(readTable);
   }
 
-  /** With a separate context: libnftables keeps all elements that it has read for as long as a context is open. */
+  /** Runs `work` with a context of its own: libnftables keeps all elements that it has read for as long as a context is open. */
   #reading<T>(work: (nft: Nftables) => T): T {
     using nft = this.#namespace.run(() => new Nftables());
     return work(nft);

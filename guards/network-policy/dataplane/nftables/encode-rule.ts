@@ -55,7 +55,7 @@ export function encodeRule(batch: NftablesBatch, chain: string, rule: Rule, newS
     batch.nest(4, () => {
       let isKnown = false;
       for (const [at, statement] of rule.statements.entries()) {
-        // One test in a rule is enough: its addresses belong to one family.
+        // A rule tests the family only once: its addresses are all of the same family.
         if ('family' in statement && !isKnown) {
           networkProtocol(batch, statement.family);
           isKnown = true;
@@ -241,7 +241,7 @@ function hostNumber(value: number): Buffer {
   return bytes;
 }
 
-/** @returns its ID in the batch */
+/** @returns the ID of the set in the batch */
 function icmpv6TypeSet(
   batch: NftablesBatch,
   { types }: Extract<Statement, { readonly kind: 'icmpv6 type' }>,

@@ -20,7 +20,7 @@ import type { NftablesBatch } from './nftables-batch.ts';
 import type { Chain, Command, TableObject } from './objects.ts';
 import { baseText, setTypeText } from './rule-text.ts';
 
-/** The lengths of attributes have 16 bits; an element has up to some hundred bytes. */
+/** Keeps lists below the limit of an attribute, whose length has 16 bits: an element has up to some hundred bytes. */
 const elementsPerMessage = 400;
 
 /** Fields of keys: the number of their type in nft (include/datatype.h), and their size in a key. */
@@ -39,7 +39,7 @@ const INTERVAL_END = 1;
  * (libnftnl/udata.h).
  */
 const byteOrder = { host: 0, network: 2 } as const;
-/** For the last element of a set of ranges: nothing follows to end it. */
+/** Marks the last range of a set if no address follows it, so that no further element can end it. */
 const openInterval = Buffer.of(1, 4, 1, 0, 0, 0);
 const MINUTE_SECONDS = 60;
 const hooks = { input: 1, forward: 2, output: 3 } as const;

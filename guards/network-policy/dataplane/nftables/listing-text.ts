@@ -43,7 +43,7 @@ function parseChain(name: string, body: string): TableObject {
   return { kind: 'chain', name, comment, base, rules };
 }
 
-/** Versions of nft differ in what they omit. */
+/** A listed rule in canonical form: versions of nft differ in what they omit. */
 function canonicalRule(line: string): string {
   return line
     .replace(/counter name "([^"]+)"/, 'counter name $1')

@@ -37,7 +37,7 @@ const messageKinds = {
   deleteObject: [20, 0],
 } as const;
 
-/** Attributes that are the same wherever they are. */
+/** Numbers of attributes that are the same in all messages. */
 const LIST_ELEM = 1;
 /** `NFTA_SET_ELEM_KEY` */
 const ELEM_KEY = 1;
@@ -239,7 +239,7 @@ export class NftablesBatch {
     });
   }
 
-  /** @param flags - `NFTA_FIB_F_*`: 1 the source's, 2 the destination's. */
+  /** @param flags - `NFTA_FIB_F_*`: 1 for the source, 2 for the destination. */
   addressKind(flags: number): void {
     this.#expression('fib', () => {
       this.number(3, flags);

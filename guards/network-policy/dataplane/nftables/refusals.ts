@@ -15,12 +15,12 @@ import type { RefusedCommands } from './program.ts';
 const maxRefusals = 256;
 
 export class Refusals {
-  /** Keyed by the key of a policy's rules: why, by the index of the rule. */
+  /** Why rules are rejected: keyed by the key of a policy's rules, then by the index of the rule. */
   readonly #rules = new Map<string, Map<number, string>>();
   /** Why the kernel rejects these peers: all rules with them are left out. */
   readonly #peers = new Map<PeersKey, string>();
 
-  /** After a while, or once they have changed, the kernel may accept them. */
+  /** Forgets all rejections, or those of changed policies and peers: the kernel may accept them now. */
   forget(change?: Pick<RulesChange, 'policies' | 'peers'>): void {
     for (const key of change?.policies ?? [...this.#rules.keys()]) this.#rules.delete(key);
     for (const key of (change?.peers ?? this.#peers).keys()) this.#peers.delete(key);

@@ -10,7 +10,7 @@ import { familyNumbers, type Flow, flowAttributes, NFGEN_BYTES, readFlow } from 
 const GET = 0x101;
 const DELETE = 0x102;
 const whatIsRead = 'cannot read the connections of the kernel';
-/** A table of 250,000 flows is some 60 MB of messages. */
+/** Size of the socket's buffer: a table of 250,000 flows takes some 60 MB of messages, which are read in parts. */
 const RECEIVE_BYTES = 1024 * 1024;
 
 /** A flow that can be deleted. */
@@ -25,8 +25,8 @@ export class Conntrack implements Disposable {
 
   /**
    * All flows, some hundred at a time. Between two batches the caller may do other work, but not call {@link
-   * delete}. Call it in a separate thread: the kernel walks its whole hash table, of all namespaces, which takes
-   * 14 ms for 262,144 buckets even without a flow.
+   * delete}. Another thread does the reading: the kernel walks its whole hash table, of all namespaces, which
+   * takes 14 ms for 262,144 buckets even without a flow.
    *
    * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SystemCallError` if the kernel has no
    * nf_conntrack_netlink.

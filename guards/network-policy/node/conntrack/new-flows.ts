@@ -23,7 +23,7 @@ const PAUSE_MS = 12;
 const WHAT = 'cannot follow new connections';
 
 export interface NewFlowsOptions {
-  /** Its errors go to `onError`; following continues. */
+  /** Called with each new connection. Its errors go to `onError`, and following continues. */
   readonly onFlow: (flow: Flow) => void;
   /** Called with the number of connections that the kernel had no room to report; the connections are not affected. */
   readonly onLost: (flows: number) => void;

@@ -54,7 +54,7 @@ export class FlowLog implements Disposable {
     return this.#problem;
   }
 
-  /** Begins to follow connections unless it does already. At times, checks whether the kernel still reports them. */
+  /** Begins to follow connections unless it does already. Checks at intervals whether the kernel still reports them. */
   open(): void {
     const nowMs = this.#clock.monotonicMs();
     const isOpen = this.#flows?.isOpen === true;

@@ -1,6 +1,7 @@
 /**
  * Which interface of the node leads to which pod: the one whose other end has the pod's address, in the pod's
  * network namespace.
+ *
  * A pod that may configure its network can give itself the address of another pod. So an interface stays with its
  * pod as long as both exist, and a new interface is assigned to a pod only if no other pod can have it.
  */

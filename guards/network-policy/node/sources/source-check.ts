@@ -157,8 +157,8 @@ export class SourceCheck implements Disposable {
   }
 
   /**
-   * Policies in monitor mode refuse nothing, so that the pod is checked as if it had none; a node in monitor
-   * mode reports all of it.
+   * Whether the pod is checked as an isolated one. Policies in monitor mode do not isolate it, since they refuse
+   * nothing; but on a node in monitor mode all policies count, since everything is only reported there.
    */
   #isIsolated(pod: LocalPod): boolean {
     return this.#options.mode === 'monitor'

@@ -1,6 +1,7 @@
 /**
  * Rules that check the sources of a pod's packets, in nft's language: for a chain that sees all packets from the
  * pod's interface before anything else does.
+ *
  * A pod that a policy isolates may send with its own addresses only. Any other pod may also send with addresses
  * that no pod and no node has: a virtual address, or those behind a gateway or of a virtual machine.
  */
@@ -25,7 +26,10 @@ export const takenSets = {
   mac: { name: 'taken-mac', type: 'ether_addr' },
 } as const;
 
-/** Duplicate address detection, before an address is in use (RFC 4862), and joining its multicast groups (RFC 3810). */
+/**
+ * Messages without a source address: for duplicate address detection, before an address is in use (RFC 4862), and
+ * to join its multicast groups (RFC 3810).
+ */
 const fromUnspecified =
   'icmpv6 type { mld-listener-report, nd-router-solicit, nd-neighbor-solicit, mld2-listener-report }';
 
@@ -86,7 +90,7 @@ function commentOf({ index, mac, linkLocal }: PodInterface): string {
   return text;
 }
 
-/** nft 1.0.6 has no field for the target of an advertisement. */
+/** An address as a number: nft 1.0.6 has no field for the target of an advertisement. */
 function hexOf(address: Address): string {
   return `0x${addressValue(address).toString(16)}`;
 }

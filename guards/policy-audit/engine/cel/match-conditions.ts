@@ -8,7 +8,7 @@ import { type CompiledCondition, PolicyCompiler } from './policy.ts';
 import { policyScope } from './scope.ts';
 import { type Problem, Problems, readNamed } from './settings.ts';
 
-/** As many as Kubernetes accepts. */
+/** The limit of Kubernetes. */
 export const maxMatchConditions = 64;
 
 /**

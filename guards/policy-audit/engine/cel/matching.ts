@@ -17,7 +17,7 @@ export type AskedMatch = Match & { readonly asked?: readonly AskedOfCluster[] };
 
 /** Conditions that are ready for evaluation. */
 export interface Matcher {
-  /** The problems of the conditions, sorted by field. If there are any, no condition may be evaluated. */
+  /** The problems of the conditions, each with its field. If there are any, no condition may be evaluated. */
   readonly problems: readonly string[];
   match(request: PolicyRequest, options?: EvaluateOptions): Promise<AskedMatch>;
 }

@@ -33,7 +33,7 @@ export interface PolicyHostCallsOptions {
   readonly lookupHost?: (host: string) => Promise<readonly string[]>;
 }
 
-/** Namespace of Rampart's own host call, by which policies in Rego get the plural of a kind. Guests cannot use it. */
+/** Binding of Rampart's own host call, by which policies in Rego get the plural of a kind. Guests cannot use it. */
 export const ownBinding = 'rampart';
 
 const encoder = new TextEncoder();

@@ -16,7 +16,7 @@ import {
 } from '../evaluator.ts';
 import type { WasmRuntime } from './metadata.ts';
 
-/** How much of an answer is shown in an error. */
+/** Limit of the part of an answer that is shown in an error, in characters. */
 const shown = 200;
 /** Upstream's message. */
 const mutatedNothing =

@@ -12,7 +12,7 @@ import { type AskHost, PolicyThread } from './thread.ts';
 const maxThreads = 8;
 /** An evaluation that takes longer than this holds up others. */
 const slowMs = 50;
-/** How long a terminated policy waits while others are waiting, too: not forever. */
+/** How long a terminated policy lets others go first. */
 const suspectWaitsMs = 1000;
 const closed: Outcome = { why: 'aborted', message: 'the pool of policies was closed' };
 

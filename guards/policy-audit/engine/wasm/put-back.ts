@@ -20,7 +20,7 @@ const prefix = 'rampart:';
 const [memorySize, memoryGrow, call, end] = [0x3f, 0x40, 0x10, 0x0b];
 const [i32, functionType, mutable] = [0x7f, 0x60, 1];
 
-/** Undefined for a module that can change more than memory and globals, or that cannot be parsed. */
+/** Rewrites a module. Undefined if the module can change more than memory and globals, or cannot be parsed. */
 export function reachable(
   sections: readonly Section[],
   minPages: number,
@@ -208,7 +208,7 @@ function mutableGlobals(content: Uint8Array | undefined, imported: number): numb
     const type = content[reader.at];
     skipValueType(reader);
     const isMutable = reader.byte() === 1;
-    // i32, i64, f32, f64.
+    // JavaScript can read and set i32, i64, f32 and f64.
     if (isMutable && (type === undefined || type < 0x7c || type > 0x7f)) return undefined;
     if (isMutable) found.push(index);
     if (!skipConstant(reader)) return undefined;

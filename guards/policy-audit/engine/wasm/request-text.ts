@@ -14,7 +14,7 @@ export function settingsText(settings: JsonObject): string {
   return JSON.stringify(settings, withBigints);
 }
 
-/** Writes integers that CEL has converted to `bigint` as numbers. */
+/** Writes integers that were converted to `bigint` as numbers. */
 function withBigints(_key: string, value: unknown): unknown {
   return typeof value === 'bigint' ? rawJson(String(value)) : value;
 }

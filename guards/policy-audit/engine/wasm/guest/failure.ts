@@ -1,4 +1,4 @@
-/** How a guest fails, inside the thread that runs it. */
+/** The failure of a guest, inside the thread that runs it. */
 import type { EvaluationError } from '../../evaluator.ts';
 
 /** Thrown by the functions that a guest calls, and by its callers; the thread turns it into an outcome. */
