@@ -35,7 +35,7 @@ export const alertingRules: readonly AlertingRule[] = [
   },
   {
     name: 'RampartRefusalsSpiking',
-    // In a namespace that has no past, any number is unusual.
+    // The average of the last day is absent for a new namespace: the alert then depends on the first condition alone.
     expr: `${refusals('10m')} > 1 unless ${refusals('10m')} <= 10 * ${refusals('1d')}`,
     for: '5m',
     severity: 'info',

@@ -1,23 +1,23 @@
 /**
- * State shared by the threads of a scan without messages: whether it is over, its progress, and how much may
- * be read.
+ * What the threads of a scan share in memory, without messages: whether the scan is over, its progress, and how much
+ * may be read.
  */
 
-/** Thrown in a thread when its scan is over; its answer is not needed. */
+/** Thrown in a thread when its scan is over; the result of its task is not needed. */
 export class StoppedError extends Error {}
 
 const stopIndex = 0;
 const countersAt = 8;
-/** Files and bytes, as doubles: one writer each, and eight aligned bytes are written at once. */
+/** Numbers of files and of bytes, as doubles. Each has only one writer, and eight aligned bytes are written atomically. */
 const countersPerThread = 2;
 
-/** State of one scan. */
+/** The shared state of one scan. */
 export class RunState {
   readonly buffer: SharedArrayBuffer;
   readonly stopFlag: Int32Array;
   readonly #counters: Float64Array;
 
-  /** @param of the number of threads, or the buffer of another thread's */
+  /** @param of the number of threads, or the buffer of another thread's RunState */
   constructor(of: number | SharedArrayBuffer) {
     this.buffer =
       typeof of === 'number' ? new SharedArrayBuffer(countersAt + of * countersPerThread * 8) : of;
@@ -67,7 +67,10 @@ export class RunState {
 
 const nanosecondsPerSecond = 1e9;
 
-/** How much all scans of a scanner may read: each read begins when those before it have had their time. */
+/**
+ * Limits how much all scans of a scanner read together: a read starts when the previous ones have taken the time that
+ * the rate gives them.
+ */
 export class ReadRate {
   readonly buffer: SharedArrayBuffer;
   readonly #next: BigInt64Array;
@@ -83,13 +86,13 @@ export class ReadRate {
     return this.bytesPerSecond === Infinity;
   }
 
-  /** How much to read at once, so that there are several reads a second. */
+  /** Number of bytes to read at once, so that there are several reads per second. */
   get chunkBytes(): number {
     return Math.max(4096, Math.floor(this.bytesPerSecond / 16));
   }
 
   /**
-   * Waits until `bytes` may be read; without a `stopFlag` they are counted, and later reads wait for them.
+   * Waits until `bytes` may be read. Without a `stopFlag` it does not wait, but later reads wait longer.
    *
    * @throws StoppedError
    */
@@ -112,7 +115,7 @@ export class ReadRate {
 
 const longestNote = 4096;
 
-/** The file that a thread is reading, for the error when it dies. */
+/** Records the file that a thread is reading, for the error message if the thread dies. */
 export class ThreadNote {
   readonly buffer: SharedArrayBuffer;
   readonly #bytes: Buffer;
@@ -122,7 +125,7 @@ export class ThreadNote {
     this.#bytes = Buffer.from(buffer);
   }
 
-  /** One character a byte; the end of a long text is cut off. */
+  /** Writes a path with one character for each byte; a long path is truncated. */
   write(text: string): void {
     const written = this.#bytes.write(text, 4, longestNote - 4, 'latin1');
     this.#bytes.writeUInt32LE(written, 0);

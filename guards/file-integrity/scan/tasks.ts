@@ -5,43 +5,46 @@ import type { ByteString, FileType, ScanProblem } from '../model/entry.ts';
 import { parsePcre } from '../pcre/pcre.ts';
 
 /**
- * Names of a directory, each with its type behind a NUL, and `name/` for what lies below a directory; in the order of the
- * paths' bytes. So 'c' comes before 'c.b', and that before 'c/'.
+ * Items of a directory, sorted by the bytes of paths. An item is a name followed by NUL and its type, or `name/`, which
+ * stands for everything below that directory. So 'c' comes before 'c.b', and that before 'c/'.
  */
 export interface Names {
-  /** From the root that is scanned: empty for the root itself, else with a slash at its start. */
+  /** Path within the scanned root: empty for the root itself, otherwise with a leading slash. */
   readonly directory: ByteString;
   readonly items: readonly string[];
   /** Identity of the directory, if it was open. */
   readonly identity?: DirectoryIdentity | undefined;
 }
 
-/** A piece of a tree, in the order of the paths' bytes. */
+/** A piece of the tree, in the order of the bytes of paths. */
 export interface Task extends Omit<Names, 'items'> {
-  /** Without these: the root, its entry first. */
+  /** If it is absent, the task is the root: first its own entry. */
   readonly items?: readonly string[];
-  /** The following work: in a deep tree, a few names of each directory on the way up. */
+  /** Work that follows: in a deep tree, a few names of each directory on the way up. */
   readonly after?: readonly Names[];
-  /** For the root: its entry, without contents. */
+  /** If the task is the root: only its entry, without its contents. */
   readonly onlyRoot?: boolean;
 }
 
-/** `?`: the type is not known; `.`: neither, and what is in it, should it be a directory, is not asked for. */
+/**
+ * The item for a name. `?`: its type is not known; `.`: not known either, and if it is a directory, its contents are
+ * not wanted.
+ */
 export function entryItem(name: ByteString, type: FileType | '?' | '.'): string {
   return `${name}\0${type}`;
 }
 
-/** The type that {@link entryItem} was given. */
+/** The type in an item made by {@link entryItem}. */
 export function listedType(item: string): FileType | '?' | '.' {
   return item.charAt(item.length - 1) as FileType | '?' | '.';
 }
 
-/** The code that {@link entryItem} writes for a type. */
+/** The character code for the type in an item, see {@link entryItem}. */
 export function typeCode(type: FileType | '?'): number {
   return type.charCodeAt(0);
 }
 
-/** The name that {@link entryItem} was given. */
+/** The name in an item made by {@link entryItem}. */
 export function nameOf(item: string): ByteString {
   return item.slice(0, -2);
 }
@@ -50,16 +53,16 @@ export function belowItem(name: ByteString): string {
   return `${name}/`;
 }
 
-/** In this order: blocks of entries, and problems between them. */
+/** Blocks of entries and problems between them, in the order of paths. */
 export type Part = EncodedBlock | readonly ScanProblem[];
 
 export interface TaskResult {
   readonly parts: readonly (readonly Part[])[];
-  /** The remaining work, in the order of the paths; it comes after `parts`. */
+  /** The remaining work, in the order of paths; it follows after `parts`. */
   readonly rest: readonly Task[];
 }
 
-/** A configuration to send to a thread, without functions. */
+/** A configuration without functions, so that it can be sent to a thread. */
 export interface PlainConf {
   readonly dialect: AideConf['dialect'];
   readonly rootPrefix: string;
@@ -79,12 +82,12 @@ const nowhere: Rule['at'] = {
   ...{ line: 0, column: 0, offset: 0, end: 0 },
 };
 
-/** The part that a selection needs. */
+/** The part of a configuration that a Selection needs. */
 export function selectable({ dialect, rules }: PlainConf): Pick<AideConf, 'rules' | 'dialect'> {
   return { dialect, rules: rules.map((rule) => ({ ...rule, regex: parsePcre(rule.pattern), at: nowhere })) };
 }
 
-/** Which directory it is, whatever its path. */
+/** Identifies a directory independently of its path. */
 export interface DirectoryIdentity {
   readonly device: number;
   readonly inode: bigint;

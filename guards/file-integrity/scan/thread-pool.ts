@@ -1,4 +1,4 @@
-/** The threads of a scanner: started when they are needed, ended when idle for a while. */
+/** The threads of a scanner: started when needed, and ended when idle for a while. */
 import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -8,32 +8,32 @@ import type { ScanRoot } from '../provider/provider.ts';
 import type { Answer, Begin, FromThread, Request, ThreadData, ToThread } from './messages.ts';
 import { ReadRate, ThreadNote } from './shared-state.ts';
 
-/** Asked of a thread before it has answered, so that it never waits for the next one. */
+/** Number of requests that a thread has at once, so that it never waits for the next one. */
 const ahead = 2;
 /**
- * A thread that ignores a request to stop is in a call that the kernel does not end: a dead network file
- * system.
+ * A thread that ignores a request to stop for this long is in a system call that does not return, as on an unresponsive
+ * network file system.
  */
 const stopMs = 2000;
 
 export interface ThreadPoolOptions {
   readonly root: ScanRoot;
-  /** Threads; by default 2, or the number of CPUs. */
+  /** Number of threads. Default: 2, or the number of CPUs if that is lower. */
   readonly workers?: number | undefined;
   /**
-   * Limit for all scans together; unlimited by default. A rate shared by several scanners limits them
-   * together.
+   * Limit for all scans together, in bytes per second. Default: unlimited. A ReadRate passed to several scanners limits
+   * all of them together.
    */
   readonly readBytesPerSecond?: number | ReadRate | undefined;
-  /** Niceness of the threads, as in nice(1): 19 is the least important. By default 0. */
+  /** Niceness of the threads, as in nice(1): 19 is the lowest priority. Default: 0. */
   readonly niceness?: number;
   /**
-   * A file that was unchanged for this long is read, and its stat is taken afterwards: clocks of file servers
-   * differ from ours by less, and so do corrections of our clock. For others, it is taken before and after.
-   * By default 10 s.
+   * A file that has not changed for this long is read before its stat is taken; otherwise the stat is taken both before
+   * and after. The clocks of file servers differ from ours by less than this, and our clock is corrected by less.
+   * Default: 10 s.
    */
   readonly restMs?: number;
-  /** The threads end when they have been idle for this long; by default 5 seconds. */
+  /** How long threads may be idle before they end. Default: 5 seconds. */
   readonly idleMs?: number;
 }
 
@@ -48,29 +48,29 @@ interface Thread {
   readonly note: ThreadNote;
   readonly waiting: Map<number, Waiting>;
   readonly started: Set<number>;
-  /** Resolves when its code is loaded, or it has ended. */
+  /** Resolves when the thread has loaded its code, or has ended. */
   readonly loaded: Promise<void>;
 }
 
-/** 2, or the number of CPUs. */
+/** 2, or the number of CPUs if that is lower. */
 export function defaultWorkers(): number {
   return Math.min(2, availableParallelism());
 }
 
-/** Threads start when something is asked of them. Dispose it to end them. */
+/** Threads start when there are requests for them. Dispose it to end them. */
 export class ThreadPool implements AsyncDisposable {
   readonly root: ScanRoot;
   readonly rate: ReadRate;
   readonly #data: Pick<ThreadData, 'root' | 'bytesPerSecond' | 'niceness' | 'restMs'>;
   #idleMs: number;
   readonly #threads: (Thread | undefined)[];
-  /** Runs that have more to ask, in the order of their turns. */
+  /** Callbacks of runs that have more requests, in the order of their turns. */
   readonly #wanting = new Set<() => void>();
   #nextId = 1;
   #isDisposed = false;
   #idle: NodeJS.Timeout | undefined;
 
-  /** @throws RampartError INPUT for a number that cannot be */
+  /** @throws RampartError INPUT for an invalid number */
   constructor(options: ThreadPoolOptions) {
     const { root, workers = defaultWorkers(), readBytesPerSecond = Infinity } = options;
     if (!Number.isInteger(workers) || workers < 1 || workers > 64) throw wrong('workers', workers, '1 to 64');
@@ -89,7 +89,7 @@ export class ThreadPool implements AsyncDisposable {
     return this.#threads.length;
   }
 
-  /** The thread that has least to do, or undefined while all have enough. */
+  /** The thread with the fewest requests; undefined if all have enough. */
   free(): number | undefined {
     let best: number | undefined;
     let min = ahead;
@@ -100,23 +100,26 @@ export class ThreadPool implements AsyncDisposable {
     return best;
   }
 
-  /** Calls back once when a thread is free, in order of arrival, so that a look is not kept waiting by a scan. */
+  /**
+   * Calls back once when a thread is free. Callbacks are called in order, so that a comparison of single files is not
+   * delayed by a scan.
+   */
   whenFree(callBack: () => void): void {
     this.#wanting.add(callBack);
   }
 
-  /** Removes a callback of a run that is over. */
+  /** Removes the callback of a run that is over. */
   forget(callBack: () => void): void {
     this.#wanting.delete(callBack);
   }
 
-  /** From now on the threads end as soon as nothing is asked of them. They start again when something is. */
+  /** From now on, threads end as soon as they have no requests. They start again for new ones. */
   endWhenIdle(): void {
     this.#idleMs = 0;
     this.#restWhenIdle();
   }
 
-  /** Starts all threads, side by side: a thread needs some 80 ms for it. */
+  /** Starts all threads at the same time: each takes some 80 ms to start. */
   startAll(): void {
     if (this.#isDisposed) return;
     for (const at of this.#threads.keys()) this.#threads[at] ??= this.#start(at);
@@ -138,7 +141,7 @@ export class ThreadPool implements AsyncDisposable {
   /**
    * Sends a request to a thread; `begin` is sent before the first request of a run.
    *
-   * @throws RampartError SYSTEM when the thread dies
+   * @throws RampartError SYSTEM if the thread dies
    */
   ask(at: number, request: Request, begin: Begin): Promise<Answer> {
     if (this.#isDisposed) {
@@ -160,7 +163,7 @@ export class ThreadPool implements AsyncDisposable {
     });
   }
 
-  /** A run is over; its outstanding requests are not waited for. */
+  /** Call when a run is over: its outstanding requests are not waited for. */
   end(run: number): void {
     for (const [at, thread] of this.#threads.entries()) {
       if (thread?.started.delete(run) !== true) continue;
@@ -180,14 +183,15 @@ export class ThreadPool implements AsyncDisposable {
   #start(at: number): Thread {
     const note = new ThreadNote();
     const data: ThreadData = { ...this.#data, thread: at, note: note.buffer, rate: this.rate.buffer };
-    // The same folder holds .ts in a checkout and .js in a build.
+    // This folder has .ts files in a checkout and .js files in a build.
     const file = new URL(`./scan-thread${extname(import.meta.filename)}`, import.meta.url);
     const worker = new Worker(file, {
       name: 'file scan',
       workerData: data,
-      // The flags of this process may be meant for its own entry point.
+      // The flags of this process may only make sense for its own entry point.
       execArgv: [],
-      // Nearly all that it makes is forgotten with the file; 2 MiB more of it cost nothing but memory.
+      // Nearly everything that a thread allocates is garbage once a file is done; a young generation of 2 MiB more
+      // would only use memory.
       resourceLimits: { maxYoungGenerationSizeMb: 4 },
     });
     const { promise: loaded, resolve: isLoaded } = Promise.withResolvers<void>();
@@ -251,9 +255,10 @@ export class ThreadPool implements AsyncDisposable {
 }
 
 /**
- * Resolves when the thread has ended; one in a call that the kernel does not end is left behind. It is asked, and not ended by
- * force while its code is loaded: koffi takes the whole process with it when its thread ends while it declares functions
- * (its napi_throw fails then). The end of the process would end it by force too, so it is waited for.
+ * Resolves when the thread has ended; a thread in a system call that does not return is left running. The thread is
+ * requested to end. It is not terminated while it loads its code: if a thread ends while koffi declares functions,
+ * koffi ends the whole process (its napi_throw fails then). The end of the process would terminate it too, so loading
+ * is waited for.
  */
 async function close(thread: Thread): Promise<void> {
   const { worker } = thread;
@@ -272,7 +277,7 @@ async function close(thread: Thread): Promise<void> {
 }
 
 function post({ worker }: Thread, message: ToThread): void {
-  // That rule is for windows; a worker has no origin.
+  // The rule is meant for windows; a worker has no origin.
   // oxlint-disable-next-line unicorn/require-post-message-target-origin
   worker.postMessage(message);
 }

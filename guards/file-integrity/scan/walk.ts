@@ -1,6 +1,6 @@
 /**
- * Walks a piece of a tree in the order of the paths' bytes, and stops after a while: what is left goes back to the queue, where
- * another thread may take it.
+ * Walks through a piece of the tree in the order of the bytes of paths, and stops after a while: what is left goes back
+ * to the queue, where another thread may take it.
  */
 import { constants } from 'node:os';
 
@@ -19,12 +19,12 @@ import { belowItem, listedType, nameOf, type Part, type Task, type TaskResult } 
 
 /** When a walk stops and hands back what is left. */
 export interface Budget {
-  /** Entries, plus one for each directory left. */
+  /** Number of entries, plus one for each directory that the walk leaves. */
   readonly entries: number;
   readonly bytes: number;
-  /** For the root, after its own entry: 0 gives its contents to all threads. */
+  /** The same limit if the task is the root: 0 leaves all of its contents to the threads. */
   readonly rootEntries: number;
-  /** A file with more content than this is left for another walk. */
+  /** A file with more content than this is left to another walk. */
   readonly fileBytes: number;
 }
 
@@ -32,14 +32,14 @@ export const threadBudget: Budget = {
   ...{ entries: 2048, bytes: 16 * 1024 * 1024, rootEntries: 0, fileBytes: Infinity },
 };
 
-/** Directories on the way that stay open. */
+/** Limit of directories that stay open on the way down to the current one. */
 const openDirectories = 32;
 const { ENOENT, ENOTDIR, ELOOP } = constants.errno;
 const gone: ReadonlySet<number> = new Set([ENOENT, ENOTDIR, ELOOP]);
 
-/** The root cannot be opened: there is nothing to scan. */
+/** Thrown if the root cannot be opened, so that nothing can be scanned. */
 export class NoRootError extends Error {
-  /** As errno(3) names it. */
+  /** Name of the errno, as in errno(3). */
   readonly code: string;
 
   constructor(number: number) {
@@ -55,11 +55,11 @@ export interface WalkOptions {
   readonly state: RunState;
   readonly thread: number;
   readonly note: ThreadNote;
-  /** As in ScanOptions. */
+  /** See ScanOptions. */
   readonly largeBytes?: number | undefined;
 }
 
-/** One for each thread and scan. */
+/** Walks for one scan in one thread. */
 export class Walk {
   readonly #options: WalkOptions;
   readonly #prefix: ByteString;
@@ -68,7 +68,7 @@ export class Walk {
   readonly #encoders: EntryEncoder[];
   #parts: Part[][] = [];
   #stack: Frame[] = [];
-  /** The directory that was left last: from there it is not far to those above it. */
+  /** The directory that the walk left last: its ancestors can be reopened from it by a short path. */
   #left: OpenPlace | undefined;
 
   constructor(options: WalkOptions) {
@@ -88,7 +88,7 @@ export class Walk {
     this.#look.maxBytes = budget.fileBytes;
     this.#look.begin();
     const bytesBefore = state.bytesOf(thread);
-    // The way to a deep directory is long: the walk has to be worth it.
+    // Opening a deep directory takes long, so the walk must visit enough entries to be worth it.
     const max =
       task.items === undefined ? budget.rootEntries : Math.max(budget.entries, depthOf(task.directory));
     try {
@@ -129,7 +129,7 @@ export class Walk {
     if (!alone && selected.descends(path)) this.#list(frame, directory);
   }
 
-  /** Returns false if the next file is not for this walk. */
+  /** Examines the next item. Returns false if it is a file that this walk must not read. */
   #step(): boolean {
     const frame = this.#stack.at(-1);
     const item = frame?.items[frame.next];
@@ -170,7 +170,7 @@ export class Walk {
     }
     this.#notify(path, outcome, asListed);
     if (type === 'd' && outcome !== 'gone') {
-      // The item was something else when the directory was listed.
+      // It was not a directory yet when its parent was listed.
       if (listed !== 'd' && listed !== '.' && selected.descends(path)) insertItem(frame, belowItem(name));
       this.#listBefore(frame, directory, name);
     }
@@ -186,8 +186,8 @@ export class Walk {
   }
 
   /**
-   * For directories `a` whose siblings come before their contents (`a.b` before `a/`): whether they can be
-   * listed is reported with their own entry, so it has to be known now.
+   * Lists a directory `a` early if siblings come between its entry and its contents (`a.b` before `a/`): if it cannot
+   * be listed, that is reported with its entry.
    */
   #listBefore(frame: Frame, parent: Directory, name: string): void {
     const below = belowItem(name);
@@ -236,7 +236,7 @@ export class Walk {
     const above = `${this.#prefix}${frame.path}/`;
     const number = this.#directories.list(directory, (item, isDirectory) => {
       items.push(item);
-      // An unknown type is determined by a look.
+      // An unknown type is found out when the file is examined.
       if (!isDirectory) return;
       const name = nameOf(item);
       if (selected.descends(above + name)) items.push(belowItem(name));
@@ -245,7 +245,7 @@ export class Walk {
     frame.items = eachOnce(items.sort());
   }
 
-  /** For a directory: its contents are unknown. */
+  /** Reports that a directory cannot be listed. */
   #unreadable(path: ByteString, number: number): void {
     if (gone.has(number)) return;
     const code = errnoName(number);
@@ -256,7 +256,7 @@ export class Walk {
     );
   }
 
-  /** Passes the problem to the configurations that it concerns. */
+  /** Adds the problem to the results of the configurations for which `concerns` is true. */
   #problem(problem: ScanProblem, concerns: (conf: number) => boolean): void {
     for (const [at, parts] of this.#parts.entries()) {
       if (!concerns(at)) continue;
@@ -265,7 +265,7 @@ export class Walk {
     }
   }
 
-  /** @param asListed the requested attributes, if the type is known from its directory */
+  /** Adds the examined file to the results. @param asListed the requested attributes, if its directory listed its type */
   #notify(path: ByteString, outcome: LookOutcome, asListed?: readonly AttributeSet[]): void {
     if (outcome === 'gone' || outcome === 'not selected' || outcome === 'not here') return;
     const { state, thread } = this.#options;
@@ -283,7 +283,8 @@ export class Walk {
     if (outcome !== 'problem') return;
     const { code, message } = this.#look.problem;
     const seen = known.length > 0 ? known : asListed;
-    // If not even its type is known, all configurations that would select this name get the report.
+    // If not even the type is known, the problem is reported to all configurations that would select the name for some
+    // type.
     const asked = seen !== undefined ? [seen] : this.#ofAnyType(path);
     this.#problem({ path, code, message }, (at) => asked.some((sets) => (sets?.[at] ?? -1) !== -1));
   }
@@ -295,7 +296,7 @@ export class Walk {
   #endBlock(at: number): void {
     const encoder = this.#encoders[at];
     if (encoder === undefined || encoder.count === 0) return;
-    // A copy of its own: it goes to another thread.
+    // Copied, because it is sent to another thread.
     this.#parts[at]?.push({ ...encoder.facts, bytes: new Uint8Array(encoder.take()) });
   }
 

@@ -1,6 +1,6 @@
 /**
- * Who took what into the baseline of a job, and why: a line of JSON for each time, signed, and each with the digest of the
- * line before it, so that none can be taken out from the middle unseen.
+ * Records who accepted which findings into the baseline of a job, and why. Each acceptance is a signed line of JSON
+ * that contains the digest of the previous line, so that removing a line from the middle is detected.
  */
 import { hash } from 'node:crypto';
 import { open, rename, stat } from 'node:fs/promises';
@@ -10,28 +10,33 @@ import type { Acceptance, IntegrityJob } from '../provider/provider.ts';
 import { seal } from './note-file.ts';
 
 export interface AcceptanceRecord {
-  /** ms since 1970. */
+  /** In ms since 1970. */
   readonly atMs: number;
   readonly author: string;
   readonly reason: string;
   readonly request?: string;
-  /** Digest of the baseline that resulted. A kill may have prevented it: then the record occurs twice. */
+  /**
+   * Digest of the new baseline. If a kill prevented that the baseline was replaced, the acceptance is repeated and
+   * recorded twice.
+   */
   readonly baseline: string;
-  /** How many findings; the first of them by name. */
+  /** Number of accepted findings; `paths` has the first ones. */
   readonly count: number;
   readonly paths: readonly string[];
 }
 
-/** How many paths of one record are listed. */
+/** Limit of the paths listed in a record. */
 const maxNamedPaths = 1000;
-/** Beyond it, the log is renamed to `accepted.log.1`, replacing the previous one. */
+/** Above this size, the log is renamed to `accepted.log.1`, replacing the previous one. */
 const maxBytes = 8 * 1024 * 1024;
 export const logName = 'accepted.log';
 export const purpose = 'acceptance';
 
 /**
- * @param baseline the digest of the one with these paths
- * @throws what the file system says
+ * Appends a record.
+ *
+ * @param baseline digest of the baseline that contains the accepted paths
+ * @throws errors of the file system
  */
 export async function appendAcceptance(
   { directory, signingKey: key }: Pick<IntegrityJob, 'directory' | 'signingKey'>,
@@ -53,7 +58,7 @@ export async function appendAcceptance(
   await using file = await open(path, 'a+', 0o600);
   const text = await file.readFile('utf8');
   const end = text.lastIndexOf('\n') + 1;
-  // A line cut off by a kill is not a record.
+  // Remove an incomplete line, left by a kill.
   if (end < text.length) await file.truncate(Buffer.byteLength(text.slice(0, end)));
   const last = text.slice(text.lastIndexOf('\n', end - 2) + 1, Math.max(0, end - 1));
   const body = JSON.stringify({ ...record, previous: digestOf(last) });

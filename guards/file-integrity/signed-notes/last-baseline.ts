@@ -1,8 +1,8 @@
 /**
- * Which baseline is the last one. An older one is signed as well: without this, putting it back would hide
- * later changes. The note is beside the baseline and signed with its key. Two files cannot be replaced at
- * once, so it announces a coming baseline before that takes its place: a kill in between leaves a note that
- * fits both. An attacker who puts back the note together with the baseline is detected by
+ * A signed note that says which baseline is the latest. Older ones are signed too: without the note, restoring one
+ * would hide later changes. The note is next to the baseline and signed with the same key. Two files cannot be replaced
+ * at once, so the note announces a new baseline before it replaces the current one: if a kill comes in between, the
+ * note matches both. An attacker who restores the note together with the baseline is detected by
  * ../database/newest-baseline.ts.
  */
 import { sameDigest, type SigningKey, type VerifyingKey } from '../database/signature.ts';
@@ -10,9 +10,9 @@ import { type NoteKind, readNote, writeNote } from './note-file.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 
 export interface LastBaseline {
-  /** Digest of the present baseline; absent before the first one. */
+  /** Digest of the current baseline; absent before the first one. */
   readonly digest?: string;
-  /** Digest of the one that is about to take its place. */
+  /** Digest of the baseline that is about to replace it. */
   readonly next?: string;
 }
 
@@ -22,24 +22,24 @@ const kind: NoteKind = {
   unsigned: 'the record of the latest baseline is not signed with the expected key',
 };
 
-/** @throws RampartError FULL, SYSTEM; the note is unchanged then */
+/** @throws RampartError FULL, SYSTEM: the note is unchanged */
 export async function writeLastBaseline(path: string, note: LastBaseline, key: SigningKey): Promise<void> {
   await writeNote(path, kind, note, key);
 }
 
 /**
- * Undefined if it does not exist.
+ * The note; undefined if it does not exist.
  *
- * @throws BaselineError if it is not ours
+ * @throws BaselineError if it is not signed with the key
  */
 export async function readLastBaseline(path: string, key: VerifyingKey): Promise<LastBaseline | undefined> {
   return (await readNote(path, kind, key)) as LastBaseline | undefined;
 }
 
 /**
- * Checks that a baseline is the one in the note beside it.
+ * Checks that a baseline is the one in the note next to it.
  *
- * @throws BaselineError if it is not
+ * @throws BaselineError if it is not, or if there is no note
  */
 export function checkLast(
   path: string,

@@ -1,4 +1,4 @@
-/** A note in a file of its own, signed: JSON that is replaced whole. */
+/** A signed note in a file of its own: JSON that is always replaced as a whole. */
 import { readFile } from 'node:fs/promises';
 import { createHash } from 'node:crypto';
 
@@ -6,12 +6,12 @@ import { BaselineError } from '../database/baseline-error.ts';
 import { replaceFile } from '../database/replace-file.ts';
 import { signDigest, type SigningKey, verifyDigest, type VerifyingKey } from '../database/signature.ts';
 
-/** A text and its signature, as one line of JSON. `purpose` is part of what is signed. */
+/** Combines a text and its signature into one line of JSON. The signature covers `purpose` too. */
 export function seal(purpose: string, text: string, key: SigningKey): string {
   return JSON.stringify({ body: text, signature: signDigest(digestOf(purpose, text), key).toString('hex') });
 }
 
-/** The text; undefined unless it was sealed for this purpose with this key. */
+/** The text of a sealed line; undefined unless it was sealed for this purpose with this key. */
 export function unseal(purpose: string, sealed: string, key: VerifyingKey): string | undefined {
   let value: unknown;
   try {
@@ -30,14 +30,14 @@ function digestOf(purpose: string, text: string): Buffer {
 
 /** A kind of note. */
 export interface NoteKind {
-  /** Signed with it: one note does not stand for another. */
+  /** Covered by the signature, so that a note cannot be used in place of another kind. */
   readonly purpose: string;
-  /** For errors: what is wrong, after the name of the file. */
+  /** For error messages: what is wrong, without the file's name. */
   readonly unreadable: string;
   readonly unsigned: string;
 }
 
-/** @throws RampartError FULL, SYSTEM; the note is unchanged then */
+/** @throws RampartError FULL, SYSTEM: the note is unchanged */
 export async function writeNote(
   path: string,
   { purpose }: NoteKind,
@@ -49,9 +49,9 @@ export async function writeNote(
 }
 
 /**
- * As written; undefined if it does not exist.
+ * The note as it was written; undefined if it does not exist.
  *
- * @throws BaselineError if it is not ours
+ * @throws BaselineError if it is not signed with the key
  */
 export async function readNote(
   path: string,

@@ -1,4 +1,4 @@
-/** Derives from the objects of the API what is known about each node. No I/O, no clock. */
+/** Derives what is known about each node from the objects of the API. */
 import { compareText } from '../../../lib/output/compare-text.ts';
 import type { GuardedObject, Need, OwnProblem } from '../../../guard/guarded.ts';
 import type { AgentView, NodeView } from '../../../guard/status-section.ts';
@@ -18,13 +18,13 @@ const NAMED_NODES = 3;
 
 export interface Surroundings {
   readonly nodes: readonly NodeView[];
-  /** Undefined: leases may not be read. */
+  /** Undefined if leases may not be read. */
   readonly agents: readonly AgentView[] | undefined;
 }
 
 export interface Examined {
   readonly report: Unjudged;
-  /** Undefined: it is being deleted. */
+  /** Undefined if the FileIntegrity is being deleted. */
   readonly object: GuardedObject | undefined;
 }
 
@@ -71,7 +71,7 @@ function integrityReport(
   };
 }
 
-/** The agents of the nodes that it selects, and the operator, which writes their results into the API. */
+/** What status waits for: the agents of the selected nodes, and the operator, which writes their results to the API. */
 function guardedObject(view: IntegrityView, { nodes, agents = [] }: Surroundings): GuardedObject {
   const { integrity, nodes: views } = view;
   const { namespace = '', name = '', generation = 0, uid = '' } = integrity.metadata;
@@ -102,7 +102,7 @@ function guardedObject(view: IntegrityView, { nodes, agents = [] }: Surroundings
     problems: [
       ...own,
       ...(held === undefined ? [] : [pausedProblem(held)]),
-      // Without a configuration there is nothing to wait for.
+      // Without a usable configuration, nodes are not expected to have results.
       ...names.flatMap((node) => nodeProblems(node, results.get(node), own.length === 0)),
     ],
   };
@@ -120,7 +120,7 @@ function problemsOf(integrity: FileIntegrity, known: readonly NodeView[]): OwnPr
   const reasons = reasonsOf(status);
   const nowhere = nowhereOf(spec, known);
   if (nowhere !== undefined) return [...reasons, nowhere];
-  // If the error is one of a node, that node reports it itself.
+  // If a node has the error, the problem of that node reports it.
   const isOfNode = status?.nodeStatus?.some(({ condition }) => condition === 'Errored') === true;
   if (status?.phase === 'Error' && reasons.length === 0 && !isOfNode) {
     return [
@@ -133,7 +133,7 @@ function problemsOf(integrity: FileIntegrity, known: readonly NodeView[]): OwnPr
   return reasons;
 }
 
-/** Why no node is guarded, if none is chosen. */
+/** Why no node is guarded; undefined if at least one is selected. */
 function nowhereOf(spec: FileIntegrity['spec'], known: readonly NodeView[]): OwnProblem | undefined {
   if (known.length === 0 || known.some((node) => isChosen(spec, node))) return undefined;
   const selector = Object.entries(spec.nodeSelector ?? {}).map(([name, value]) => `${name}=${value}`);
@@ -178,7 +178,7 @@ function nodeProblems(
   ];
 }
 
-/** Reasons why the requested configuration is not in use. */
+/** Why the requested configuration is not in use. */
 function reasonsOf({ conditions = [] }: FileIntegrityStatus = {}): OwnProblem[] {
   return conditions
     .filter(({ type, status }) => type === 'Configured' && status === 'False')

@@ -1,4 +1,4 @@
-/** The lines of this guard: a finding, and how it is shown to a person. */
+/** The lines of this guard: reads findings from them, and shows them to people. */
 import type { Decision, LineFold, LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
 import { type ReadFinding, readFinding } from '../../../guard/stream/read-finding.ts';
 import { dateBefore } from '../../../lib/output/date-before.ts';
@@ -8,12 +8,12 @@ import { paint } from '../../../lib/output/table.ts';
 import type { Finding } from '../model/finding.ts';
 import { describeAuthor, lastAuthorOf } from '../cluster/report-entries.ts';
 
-/** The keys of its lines, after those of a FindingHead. */
+/** The keys of a line, besides those of a FindingHead. */
 export interface FindingLine extends Finding {
-  /** `namespace/name` */
+  /** `namespace/name` of the FileIntegrity. */
   readonly fileIntegrity: string;
   readonly node: { readonly name: string };
-  /** `gone`: it is as in the baseline again; `accepted`: the baseline has it now. */
+  /** `gone`: the file is as in the baseline again; `accepted`: its state is now in the baseline. */
   readonly state: 'found' | 'gone' | 'accepted';
   /** Time of the line. */
   readonly time: string;
@@ -22,7 +22,7 @@ export interface FindingLine extends Finding {
 const kind = 'IntegrityFinding';
 const PATH_COLUMNS = 40;
 
-/** Done by the pod that made the change. */
+/** `by` is the pod that made the change, if a pod did. */
 export const findingLines: LineKind = {
   kind,
   view(read) {
@@ -41,7 +41,7 @@ export const findingLines: LineKind = {
   },
 };
 
-/** A change by hand, until it is accepted or undone. */
+/** A change needs a decision until it is accepted or undone, unless a package update explains it. */
 function decisionOf({ fileIntegrity, node, path, state, explained }: FindingLine): Decision {
   return {
     key: [fileIntegrity, node.name, path].join('\0'),
@@ -50,14 +50,14 @@ function decisionOf({ fileIntegrity, node, path, state, explained }: FindingLine
   };
 }
 
-/** Shows the effect of accepting it; a person then omits `--dry-run`. */
+/** The command that shows what accepting the finding would do; the user then omits `--dry-run`. */
 export function acceptWords({
   fileIntegrity,
   node,
   path,
 }: Pick<FindingLine, 'fileIntegrity' | 'node' | 'path'>): string[] {
   const [namespace = '', name = ''] = fileIntegrity.split('/');
-  // The option takes a glob.
+  // The option takes a glob, so special characters are escaped.
   const glob = path.replace(/[*?[\]{}\\]/g, '\\$&');
   return [
     ...['integrity', 'accept', name, '-n', namespace],
@@ -65,7 +65,7 @@ export function acceptWords({
   ];
 }
 
-/** An update of a package changes many files at once. */
+/** Folds the files of a package update, which changes many at once. */
 function foldOf({ fileIntegrity, node, state }: FindingLine, explained: string): LineFold {
   const what = state === 'accepted' ? 'accepted, ' : '';
   return {
@@ -75,7 +75,7 @@ function foldOf({ fileIntegrity, node, state }: FindingLine, explained: string):
   };
 }
 
-/** The finding in a line of an agent's output; undefined for its other lines. */
+/** The finding in a line of an agent's output; undefined if the line is not a finding. */
 export function parseFinding(line: string): FindingLine | undefined {
   const read = readFinding(line);
   return read?.head.kind === kind ? findingOf(read) : undefined;
@@ -117,7 +117,7 @@ export function formatFinding(finding: FindingLine, { colour, nowMs }: PrettyLin
   return `${dateBefore(timeMs, nowMs)}${clockTime(timeMs)} ${shown}  ${who}${touched}${what}${why}  ${after}`;
 }
 
-/** The agent's escapes are kept; a line from elsewhere is made harmless. */
+/** Keeps escapes by the agent, and escapes control characters in a line from elsewhere. */
 function escaped(path: string): string {
   return path.split('\\').map(printable).join('\\');
 }

@@ -7,13 +7,13 @@ import type { Verdict } from '../../../guard/verdict.ts';
 import type { IntegrityFindingReport, IntegrityNodeReport, Unjudged } from './report.ts';
 import { counted, someOf } from '../../../lib/output/words.ts';
 
-/** Beyond this number, only nodes with a problem are shown. */
+/** If there are more nodes, only those with changes or errors are shown. */
 const MANY_NODES = 20;
 const NAMED_NODES = 3;
-/** Accepted updates that are shown of a node; the API has more. */
+/** Limit of the accepted updates shown for a node; the API has more. */
 const SHOWN_ACCEPTED = 3;
 
-/** One line over all; empty without a FileIntegrity. */
+/** One line about all FileIntegrity objects; empty if there is no FileIntegrity. */
 export function integrityHeadline(
   reports: readonly Unjudged[],
   { failing, problems }: Verdict,
@@ -39,7 +39,7 @@ export function integrityHeadline(
   return paint('green', `No file has changed on ${counted(nodes.size, 'node')}.`, colour);
 }
 
-/** A row for each node; empty without a FileIntegrity. */
+/** A row for each node; empty if there is no FileIntegrity. */
 export function integrityTable(
   reports: readonly Unjudged[],
   verdict: Verdict,
@@ -60,7 +60,7 @@ export function integrityTable(
     if (hidden > 0) texts.push(`${hidden} more nodes without changes`);
     return shown.map((node, at) => ({
       cells: nodeCells(name, report, node, nowMs),
-      // The lines about a node are printed below it; those about all nodes, below the last one.
+      // Lines about a node follow its row; those about all nodes follow the last row.
       note: [...findingTexts(node, nowMs), ...(at === shown.length - 1 ? texts : [])].join('\n'),
     }));
   });
@@ -141,7 +141,7 @@ function atOnce({ detection }: IntegrityNodeReport): string {
   }
 }
 
-/** Why changes are not known at once, or not who made them: each reason once. */
+/** Why changes are not detected at once, or why their authors are unknown; each reason once, with its nodes. */
 function detectionTexts({ nodes }: Unjudged): string[] {
   const byReason = new Map<string, string[]>();
   for (const node of nodes) {
@@ -164,7 +164,7 @@ function detectionTexts({ nodes }: Unjudged): string[] {
       const directories = counted(directoriesWithoutAuthors, 'directory', 'directories');
       reported.push(`Changes in ${directories} beyond the capacity of the sensor have no author.`);
     }
-    // Without the sensor they never are: the author of changes is unknown.
+    // Without the sensor, updates are never recognized, because authors of changes are unknown.
     if (events === 'sensor' && packagesReason !== undefined)
       reported.push(`Updates of packages are not recognized: ${packagesReason}`);
     for (const text of reported) byReason.set(text, [...(byReason.get(text) ?? []), name]);
@@ -210,7 +210,7 @@ function findingText(
   const what = attributes.length === 0 ? '' : ` (${attributes.join(', ')})`;
   const touched =
     last === undefined || last.author === author ? '' : `; touched ${sightingText(last, nowMs)}`;
-  // A path and what describes an author are printable already.
+  // Paths and texts about authors are already escaped for printing.
   return `${path} ${change}${what} ${sightingText({ seen, author }, nowMs)}${touched}`;
 }
 
@@ -221,7 +221,7 @@ function sightingText(
   return `${agoText(nowMs - Date.parse(seen))}${author === null ? '' : ` by ${author}`}`;
 }
 
-/** For findings that are only counted, the authors are unknown. */
+/** Whether authors of findings may have been lost. Those of findings that are only counted are unknown, so it may be so. */
 function lacksAuthors(node: IntegrityNodeReport): boolean {
   const { findings, findingCount } = node;
   return (

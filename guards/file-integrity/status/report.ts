@@ -3,56 +3,59 @@ import type { FileIntegrityNodeStatus, ReportedFinding } from '../api.ts';
 import type { Detection } from '../model/finding.ts';
 import type { Progress } from '../results/node-facts.ts';
 
-/** At the top level. */
+/** The fields at the top level. */
 export interface FileIntegrityFields {
   /** Sorted by namespace, name and group; `null` if they may not be read. */
   readonly fileIntegrities: readonly IntegrityReport[] | null;
 }
 
 export interface IntegrityReport {
-  /** The API group that it was written in. */
+  /** The API group of the FileIntegrity. */
   readonly group: string;
   readonly namespace: string;
   readonly name: string;
-  /** Without an entry in `problems[]`. */
+  /** Whether no entry in `problems[]` is about this FileIntegrity. */
   readonly guarded: boolean;
   readonly deleting: boolean;
-  /** `null` before the operator has looked at it. */
+  /** `null` if the operator has not examined the FileIntegrity yet. */
   readonly phase: string | null;
-  /** No scans run: it has the annotation `holdoff`. */
+  /** Whether scans are held by the annotation `holdoff`. */
   readonly paused: boolean;
-  /** Whether the latest result of every node is that nothing has changed; `null` while nothing is known of one. */
+  /** Whether nothing has changed on any node, according to the latest results; `null` if a node has no result yet or an error. */
   readonly intact: boolean | null;
   readonly nodes: readonly IntegrityNodeReport[];
 }
 
-/** Before it is decided whether it is guarded. */
+/** The report before it is decided which FileIntegrity objects are guarded. */
 export type Unjudged = Omit<IntegrityReport, 'guarded'>;
 
 export interface IntegrityNodeReport {
   readonly name: string;
-  /** `Succeeded`: nothing has changed; `Failed`: something has; `Errored`: it is not known. `null` before the first result. */
+  /**
+   * `Succeeded`: nothing has changed; `Failed`: something has changed; `Errored`: that is unknown. `null` before the
+   * first result.
+   */
   readonly condition: 'Succeeded' | 'Failed' | 'Errored' | null;
   readonly lastProbeTime: string | null;
-  /** The agent's present step for this FileIntegrity; `null`: none, or unknown. */
+  /** What the agent is doing for this FileIntegrity; `null` if nothing, or if unknown. */
   readonly progress: Progress | null;
   readonly filesAdded: number;
   readonly filesChanged: number;
   readonly filesRemoved: number;
   readonly findingCount: number;
-  /** The first three that no update of a package explains. */
+  /** The first three findings that no package update explains. */
   readonly findings: readonly IntegrityFindingReport[];
-  /** Updates of packages that explain findings, and the latest that were accepted into the baseline. */
+  /** Package updates that explain findings, and the latest ones that were accepted into the baseline. */
   readonly packageUpdates: NonNullable<FileIntegrityNodeStatus['packageUpdates']>;
-  /** Large files without a result of the last scan; `null` without any. */
+  /** Large files that were not read yet since the last scan; `null` if there are no such files. */
   readonly reading: NonNullable<FileIntegrityNodeStatus['reading']> | null;
   /** How changes are detected between scans; `null` if unknown. */
   readonly detection: Detection | null;
 }
 
 export interface IntegrityFindingReport extends Omit<ReportedFinding, 'author' | 'last'> {
-  /** The author, in a few words; `null` if not seen. */
+  /** The author as a short text; `null` if the author was not seen. */
   readonly author: string | null;
-  /** A later change of something other than the content, and its author; absent without one. */
+  /** A later change that did not affect the content, and its author; absent if there was no such change. */
   readonly last?: Pick<ReportedFinding, 'seen' | 'seenBy'> & { readonly author: string | null };
 }

@@ -15,7 +15,7 @@ export const fileIntegrityStatus: StatusSection = {
   },
 };
 
-/** Undefined: they may not be read. Ages count from `timeMs`. */
+/** @param all - Undefined if they may not be read. @param timeMs - Ages are relative to this time. */
 export function integritySection(all: readonly Examined[] | undefined, timeMs: number): SectionReport {
   const reports = (all ?? []).map(({ report }) => report);
   return {

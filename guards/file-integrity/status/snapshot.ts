@@ -1,12 +1,12 @@
-/** The objects of file integrity in the API, read once. */
+/** Reads the objects of file integrity from the API, once. */
 import type { StatusContext } from '../../../guard/status-section.ts';
 import { bothGroups, type FileIntegrity, type FileIntegrityNodeStatus, names } from '../api.ts';
 import { labelValue } from '../results/object-names.ts';
 
-/** Findings that are shown of a node; a FileIntegrityNodeStatus has up to 200. */
+/** Limit of the findings shown for a node; a FileIntegrityNodeStatus has up to 200. */
 const SHOWN_FINDINGS = 3;
 
-/** A FileIntegrity with what is known of its nodes. */
+/** A FileIntegrity with what is known about its nodes. */
 export interface IntegrityView {
   readonly group: string;
   readonly integrity: FileIntegrity;
@@ -17,14 +17,17 @@ export interface IntegrityNodeView {
   readonly nodeName: string;
   readonly lastResult: FileIntegrityNodeStatus['lastResult'];
   readonly detection: FileIntegrityNodeStatus['detection'];
-  /** The first of them that no update of a package explains. */
+  /** The first findings that no package update explains. */
   readonly findings: NonNullable<FileIntegrityNodeStatus['findings']>;
   readonly findingCount: number;
   readonly packageUpdates: NonNullable<FileIntegrityNodeStatus['packageUpdates']>;
   readonly reading: FileIntegrityNodeStatus['reading'];
 }
 
-/** FileIntegrities of both groups; none if they are not installed. @throws {KubeError} also if they may not be read. */
+/**
+ * The FileIntegrity objects of both groups; empty if the groups are not installed. @throws {KubeError} also if they may
+ * not be read
+ */
 export async function readIntegrities({
   list,
   namespace: asked,
@@ -35,7 +38,7 @@ export async function readIntegrities({
     await list(integrities, (integrity) => found.push(integrity), { namespace: asked });
     if (found.length === 0) continue;
     const nodes = new Map<string, IntegrityNodeView[]>();
-    // Item by item: of up to 256 KiB each a hundredth is kept.
+    // Reduces each item as it arrives: items may have 256 KiB, and about a hundredth of that is kept.
     const keep = (status: FileIntegrityNodeStatus): void => {
       const key = `${status.metadata.namespace}/${ownerOf(status)}`;
       const of = nodes.get(key) ?? [];
@@ -51,7 +54,7 @@ export async function readIntegrities({
   return views;
 }
 
-/** The value of the label with the name of the FileIntegrity; those that FIO made have an owner reference only. */
+/** The name of the FileIntegrity as a label value. Statuses written by FIO have only an owner reference. */
 function ownerOf({ metadata, nodeName }: FileIntegrityNodeStatus): string {
   const owner = metadata.ownerReferences?.find(({ kind }) => kind === 'FileIntegrity')?.name;
   const { name = '' } = metadata;

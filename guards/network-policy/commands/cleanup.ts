@@ -33,12 +33,12 @@ function isAbsent(error: unknown): boolean {
   return error instanceof RampartError && error.code === errorCodes.UNSUPPORTED;
 }
 
-/** The outcome for one part of this guard on a node. */
+/** The outcome of the clean-up of one part of this guard on a node. */
 export interface Cleaned {
   readonly backend: string;
-  /** A line for each thing that was removed. */
+  /** One line for each object that was removed. */
   readonly removed: readonly string[];
-  /** Why it could not be inspected or removed. */
+  /** Why the part could not be inspected or removed. */
   readonly error?: unknown;
 }
 
@@ -63,7 +63,7 @@ const parts: Readonly<Record<string, Clean>> = {
     using nft = new Nftables();
     return removeSourceTable(nft) ? [`table ${sourceTableName}`] : [];
   },
-  // Created by `--network-policy-established cut`, with either backend.
+  // Created if the option `--network-policy-established cut` was used, by both backends.
   'connections that were cut': async () => {
     const { Nftables } = await import('../dataplane/nftables/nftables.ts');
     const { cutTableName } = await import('../dataplane/nftables/names.ts');
@@ -73,7 +73,7 @@ const parts: Readonly<Record<string, Clean>> = {
   },
 };
 
-/** Works in the network namespace of the calling thread. A part that fails does not stop the others. */
+/** Works in the network namespace of the calling thread. If a part fails, the others are still cleaned up. */
 export async function cleanNode(signal?: AbortSignal): Promise<Cleaned[]> {
   const cleaned: Cleaned[] = [];
   for (const [backend, clean] of Object.entries(parts)) {

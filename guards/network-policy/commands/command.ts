@@ -1,4 +1,4 @@
-/** `rampart network`: options only; the implementation is loaded on demand. */
+/** Options of `rampart network`; the implementation is loaded on demand. */
 import { Command } from 'commander';
 
 import type { Guard } from '../../../guard/guard.ts';
@@ -116,7 +116,7 @@ function flowsCommand(guard: Guard): Command {
   });
 }
 
-/** Shows lines of one kind. */
+/** Adds options to a command that shows lines of one kind. */
 function linesCommand(command: Command, guard: Guard, kind: () => Promise<LineKind>): void {
   command
     .option('-f, --follow', 'keep printing new ones')

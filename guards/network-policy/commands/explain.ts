@@ -23,7 +23,7 @@ import { outputOptions } from '../../../lib/cli/output.ts';
 
 const INDENT = '    ';
 
-/** For a Service with some allowed and some refused endpoints. */
+/** Exit code for a Service with both allowed and refused endpoints. */
 const MIXED = 3;
 
 /** @returns the exit code: 0 allowed, 1 refused, 3 allowed to some endpoints of a Service, 2 unknown, with the reason on stderr. */
@@ -42,7 +42,7 @@ export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2 | 3
     }
     return exitCodeOf(answers);
   } catch (error) {
-    // 2 if the API is unavailable, too: a script must be able to distinguish this from a refusal.
+    // The exit code is 2 also if the API is unavailable: scripts must be able to distinguish that from a refusal.
     process.stderr.write(describeFailure(error).text);
     return 2;
   }
@@ -53,7 +53,7 @@ interface Answer {
   readonly kernel: KernelCheck | undefined;
 }
 
-/** Some endpoints of a Service may be on other nodes. */
+/** The kernel of this node may not know some endpoints of a Service, if they are on other nodes: one that agrees is enough. */
 function exitCodeOf(answers: readonly Answer[]): 0 | 1 | 2 | 3 {
   const checks = answers.flatMap(({ kernel }) => kernel?.result ?? []);
   if (checks.includes('differs')) return 2;
@@ -90,7 +90,7 @@ function serviceLine(
 
 interface Asked {
   readonly service: Service | undefined;
-  /** One; of a Service, one for each endpoint. */
+  /** One explanation; for a Service, one for each endpoint. */
   readonly explanations: readonly Explanation[];
 }
 
@@ -113,7 +113,7 @@ async function ask(options: ExplainOptions, signal: AbortSignal): Promise<Asked>
   return { service: { service, port }, explanations: questions.map((one) => explain(cluster, one)) };
 }
 
-/** For an address, an answer without Services is better than none. */
+/** If Services may not be read, a question about an address is answered without them; one about a Service's name is not. */
 async function askServices(
   client: KubeClient,
   isName: boolean,

@@ -1,4 +1,4 @@
-/** Chooses the dataplane of a node, and removes what another one has left. */
+/** Chooses the dataplane of a node, and removes the rules that another one has left. */
 import { KeptNamespace } from './namespace.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
@@ -9,18 +9,18 @@ import type { Variant } from './iptables/variant.ts';
 export type BackendChoice = 'auto' | 'nftables' | 'iptables';
 
 export interface OpenedBackend {
-  /** `nftables`, `iptables (nft)`, `iptables (legacy)` */
+  /** `nftables`, `iptables (nft)` or `iptables (legacy)`. */
   readonly name: string;
   readonly dataplane: Dataplane;
 }
 
 /**
- * Opens the requested dataplane; `auto`: nftables, or iptables if that does not work. After the first successful sync, what
- * another one has left is removed: until then both apply, and a packet must pass both.
+ * Opens the requested dataplane. `auto` means nftables, or iptables if nftables does not work. The rules left by
+ * another dataplane are removed after the first successful sync; until then, a packet must pass both.
  *
- * Works in the current network namespace of the calling thread.
+ * Works in the network namespace that the calling thread has now.
  *
- * @throws {RampartError} `UNSUPPORTED` that names what is missing, `PRIVILEGE`.
+ * @throws {RampartError} `UNSUPPORTED`, which names what is missing; `PRIVILEGE`.
  */
 export async function openBackend(
   choice: BackendChoice,
@@ -39,7 +39,7 @@ export async function openBackend(
 }
 
 interface Opened extends OpenedBackend {
-  /** Undefined: nftables. */
+  /** Undefined for nftables. */
   readonly variant: Variant | undefined;
 }
 
@@ -101,7 +101,7 @@ async function openIptables(
   return { name: `iptables (${variant})`, variant, dataplane };
 }
 
-/** A dataplane that replaces others. */
+/** A dataplane that removes the rules of other backends once its own are in effect. */
 class Replacing implements Dataplane {
   readonly #own: Dataplane;
   readonly #namespace: KeptNamespace;
@@ -131,7 +131,7 @@ class Replacing implements Dataplane {
     return this.#own.apply(rules, change, signal);
   }
 
-  /** Asks all backends: the rules of one that was used before may still be there. */
+  /** Asks all backends: rules of one that was used earlier may still be in the kernel. */
   async isEnforcing(signal?: AbortSignal): Promise<boolean> {
     if (await this.#own.isEnforcing(signal)) return true;
     try {
@@ -185,7 +185,8 @@ class Replacing implements Dataplane {
   }
 
   /**
-   * Once, because only Rampart programs them. If it fails, both apply: too little is allowed, not too much.
+   * Done only once, since only Rampart writes these rules. If it fails, the rules of both backends apply, which allows
+   * too little rather than too much.
    */
   async #removeOthers(signal: AbortSignal | undefined): Promise<readonly string[]> {
     if (this.#isAlone) return [];

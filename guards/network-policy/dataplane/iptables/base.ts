@@ -1,4 +1,4 @@
-/** The rules shared by all pods: the jumps into our chains, their ends, and the default. */
+/** The rules that all pods share: the jumps into our chains, the ends of these chains, and the default. */
 import { isLinkLocal } from '../../engine/addresses.ts';
 import type { Direction, Family, NodeRules, RefusalVerdict } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
@@ -24,11 +24,11 @@ import { type FamilyRules, type IptablesRules, noFamilyRules, type Top } from '.
 export const errors = { 4: 'icmp', 6: 'ipv6-icmp' } as const;
 export const established = '-m conntrack --ctstate RELATED,ESTABLISHED';
 const notFromNode = '-m addrtype ! --src-type LOCAL';
-/** Which end of a packet is checked in which chain. */
+/** Which address of a packet, source or destination, is checked in which chain. */
 const sides = { INPUT: ['-s'], FORWARD: ['-s', '-d'], OUTPUT: ['-d'] } as const;
 
 export interface BaseOptions extends DataplaneOptions {
-  /** False: iptables or this kernel lacks the match `hl`. */
+  /** False if iptables or this kernel lacks the match `hl`. Default: true. */
   readonly matchesHopLimit?: boolean;
 }
 
@@ -36,10 +36,9 @@ export interface BaseOptions extends DataplaneOptions {
 const hopsOfLink = { 130: 1, 131: 1, 132: 1, 133: 255, 134: 255, 135: 255, 136: 255, 143: 1 } as const;
 
 /**
- * IPv6 depends on neighbour discovery and on listener discovery for multicast, and they belong to no
- * connection. Both stay on their link, which the hop limit shows: a routed packet has less than 255 (RFC
- * 4861, 7.1), and one with 1 is not routed (RFC 3810, 5). ICMP errors belong to a connection: an error is
- * RELATED to the one that it is about.
+ * IPv6 depends on neighbour discovery and on multicast listener discovery, whose packets belong to no connection. Both
+ * never leave their link, which the hop limit proves: a routed packet has less than 255 (RFC 4861, 7.1), and one with 1
+ * is not routed (RFC 3810, 5). ICMP errors need no rule here: they are RELATED to the connection that they are about.
  */
 function ofLink({ matchesHopLimit = true }: BaseOptions): string[] {
   return Object.entries(hopsOfLink).map(
@@ -53,8 +52,8 @@ export function hopLimit(hops: number): string {
 }
 
 /**
- * The common beginning of the chains of all pods: the more rules it has, the longer iptables and the kernel
- * take for each change.
+ * The rules with which the chains of all pods begin, in a chain of their own: the fewer rules there are for each pod,
+ * the faster iptables and the kernel apply changes.
  */
 function common(family: Family, options: BaseOptions): string[] {
   const note = comment('rule for stateful firewall for pod');
@@ -73,14 +72,11 @@ export function compileBase(rules: NodeRules, options: BaseOptions): IptablesRul
   };
 }
 
-/**
- * A rule that makes the kernel track connections (net/netfilter/xt_conntrack.c, conntrack_mt_check), and does
- * nothing else.
- */
+/** A rule that only makes the kernel track connections (net/netfilter/xt_conntrack.c, conntrack_mt_check). */
 export function trackingRules(isTaken: (family: Family) => boolean): IptablesRules {
   const of = (family: Family): FamilyRules => ({
     ...noFamilyRules,
-    // Where kube-router filters, its own rules already make the kernel track connections.
+    // If kube-router filters this family, its own rules make the kernel track connections.
     chains: new Map(isTaken(family) ? [] : [[trackingChain, [`${established} -j RETURN`]]]),
   });
   return { families: { 4: of(4), 6: of(6) }, sets: new Map() };
@@ -90,7 +86,8 @@ function baseOf(rules: NodeRules, family: Family, options: BaseOptions): FamilyR
   const blocks = blocksOf(family, rules.podCidrs[family]).map((block) => blockMatch(family, block));
   const denied = options.unknownPods === 'deny' ? blocks : [];
   const monitored = options.unknownPods === 'monitor' ? blocks : [];
-  // A packet of two unknown pods would pass both of its hooks, and be reported twice.
+  // With a hook for each block, a packet between two unknown pods would pass two hooks and be reported twice, so blocks
+  // are not used in monitor mode.
   const isNarrow = monitored.length === 0 && isCovered(rules, family);
   const narrow = isNarrow ? [...blocks, ...linkLocalBlocks(rules, family)] : [];
   return {
@@ -110,7 +107,10 @@ function baseOf(rules: NodeRules, family: Family, options: BaseOptions): FamilyR
   };
 }
 
-/** The node's blocks may stand for all its pods only if all have an address in them: network plugins need not use them. */
+/**
+ * Whether the node's blocks contain the addresses of all its pods, so that hooks for the blocks suffice: network
+ * plugins need not take addresses from the blocks.
+ */
 function isCovered(rules: NodeRules, family: Family): boolean {
   const ranges = rules.podCidrs[family];
   if (ranges.length === 0) return false;
@@ -125,7 +125,7 @@ function linkLocalBlocks({ pods }: NodeRules, family: Family): string[] {
 }
 
 function hooks(name: keyof typeof topChains, blocks: readonly string[]): string[] {
-  // A node always reaches its own pods. Not in FORWARD: there, a source address of the node is forged.
+  // A node can always reach its own pods. This does not apply to FORWARD, where a source address of the node is forged.
   const target = name === 'OUTPUT' ? `${notFromNode} -j ${topChains[name]}` : `-j ${topChains[name]}`;
   if (blocks.length === 0) return [`${comment('kube-router netpol')} ${target}`];
   return sides[name].flatMap((side) =>
@@ -138,7 +138,7 @@ function hooks(name: keyof typeof topChains, blocks: readonly string[]): string[
 
 function tail(name: keyof typeof topChains, family: Family, denied: readonly string[]): string[] {
   return [
-    // Before compliant packets are accepted: they comply only as far as the other end is concerned.
+    // These rules come before packets that comply are accepted, because they comply only at the other end.
     ...sides[name].flatMap((side) =>
       denied.map(
         (block) =>
@@ -150,7 +150,10 @@ function tail(name: keyof typeof topChains, family: Family, denied: readonly str
   ];
 }
 
-/** Here and not in the chain of unknown pods, which a packet may pass twice: each packet is reported once for each direction. */
+/**
+ * Reports packets of unknown pods in monitor mode. These rules are not in the chain of unknown pods, which a packet may
+ * pass twice, so each packet is reported once for each direction.
+ */
 function monitoredUnknown(
   name: keyof typeof topChains,
   family: Family,
@@ -160,11 +163,12 @@ function monitoredUnknown(
   return sides[name].flatMap((side) =>
     blocks.flatMap((block) => {
       const direction = side === '-s' ? 'egress' : 'ingress';
-      // NEW leaves out packets of known connections, and neighbour discovery, which is not tracked (net/netfilter/nf_conntrack_proto_icmpv6.c).
+      // NEW leaves out packets of known connections, and neighbour discovery, which is untracked
+      // (net/netfilter/nf_conntrack_proto_icmpv6.c).
       const who = `${side} ${block} ${countNote} ${ofNoPod(side, family)} -m conntrack --ctstate NEW`;
       return [
         ...nflog(logGroups, who, 'would-refuse', unknownPodsChain, direction),
-        // That chain is empty: the rule only counts.
+        // The target chain is empty, so this rule only counts.
         `${who} -j ${unknownPodsChain}`,
       ];
     }),
@@ -182,7 +186,7 @@ function knownPods(rules: NodeRules, family: Family): IpSet {
 
 function ofNoPod(side: '-s' | '-d', family: Family): string {
   const [word, type] = side === '-s' ? ['src', '--src-type'] : ['dst', '--dst-type'];
-  // The node's own address may be in the block.
+  // The block may contain the node's own address.
   return `-m set ! --match-set ${knownName(family)} ${word} -m addrtype ! ${type} LOCAL`;
 }
 
@@ -204,7 +208,7 @@ function unknownPods(family: Family, denied: readonly string[], { logGroups }: D
   ];
 }
 
-/** A rule for each group. */
+/** One rule for each group. */
 export function nflog(
   groups: readonly number[],
   matches: string,
@@ -221,8 +225,9 @@ export function nflog(
 }
 
 /**
- * Over IPv6, connect(2) reports an ICMP error only after a second: TCP gets a reset. Not within a bridge for a translated destination: there a
- * reset goes past conntrack (net/ipv6/netfilter/nf_reject_ipv6.c, nf_send_reset6), and its source would be the pod, not the Service.
+ * Over IPv6, connect(2) reports an ICMP error only after a second, so TCP gets a reset. An exception are packets with a
+ * translated destination that are forwarded within a bridge: there, a reset bypasses conntrack
+ * (net/ipv6/netfilter/nf_reject_ipv6.c, nf_send_reset6), so it would come from the pod and not from the Service.
  */
 export function rejects(family: Family, ends: string, matches: string): string[] {
   if (family === 4) return [`${ends} ${matches} -j REJECT --reject-with icmp-port-unreachable`];
