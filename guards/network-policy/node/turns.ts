@@ -52,7 +52,7 @@ export class Turns {
     this.#programmedAtMs = clock.monotonicMs();
   }
 
-  /** Resolves when there is something to do, or with the signal. */
+  /** Resolves when there is something to do, or when the signal aborts. */
   async next(): Promise<void> {
     if (this.#enforcement.isProgrammed) this.#watch();
     const dueMs = this.#verifiedAtMs + VERIFY_MS - clock.monotonicMs();

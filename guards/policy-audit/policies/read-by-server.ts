@@ -23,7 +23,7 @@ export interface PolicyReaders {
   open(policyServer: string): Disposable & { readonly reader: PolicyReader };
 }
 
-/** Requested with each refusal, since a change of bindings may lift it. */
+/** What each refusal also depends on: a change of bindings may lift it. */
 const bindings: readonly AskedOfCluster[] = ['ClusterRoleBinding', 'RoleBinding'].map((kind) => ({
   apiVersion: 'rbac.authorization.k8s.io/v1',
   kind,

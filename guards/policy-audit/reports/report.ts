@@ -178,8 +178,8 @@ export function objectReport(
 }
 
 /**
- * Equal for reports with the same content. If there are findings, the digest does not include which run wrote the
- * report and at which version of the object: so for an object whose status changes constantly, the report is not
+ * Equal for reports with the same content. The digest does not include the time of the results, the run that wrote
+ * them, and the version of the object: so for an object whose status changes constantly, the report is not
  * rewritten constantly.
  */
 export function digestOf({

@@ -1,6 +1,7 @@
 /**
  * Serves policies by HTTPS (by HTTP without a certificate, as upstream), and the readiness probe.
- * POST /validate/ID /audit/ID /validate_raw/ID GET /readiness, and beside the probe /policies
+ *
+ *     POST /validate/ID  /audit/ID  /validate_raw/ID      GET /readiness, and beside the probe /policies
  */
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';

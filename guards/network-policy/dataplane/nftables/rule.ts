@@ -46,7 +46,7 @@ export type Match =
   | ({ readonly kind: 'address in set'; readonly set: string } & AddressOf)
   /** The packet's destination: address, protocol and port. */
   | { readonly kind: 'endpoint in set'; readonly family: Family; readonly set: string }
-  /** The address on that side belongs to the node, or does not. */
+  /** Whether the address on that side belongs to the node: `is` is the required answer. */
   | { readonly kind: 'local address'; readonly side: Side; readonly is: boolean }
   | { readonly kind: 'protocol'; readonly protocol: number }
   | {
