@@ -1,4 +1,4 @@
-/** The three questions that the page answers first. */
+/** The three main questions, with their answers, at the top of the page. */
 import type { ComponentChildren } from 'preact';
 
 import type { GuardReport } from '../apps/status/report.ts';

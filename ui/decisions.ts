@@ -45,7 +45,7 @@ export function openDecisions(list: readonly ListedFinding[], sinceMs: number): 
     counts.set(several, sum);
   }
   return {
-    // Sorted, so that the order is stable.
+    // Sorted, so that the order stays the same when findings come.
     counts: [...counts.keys()].toSorted().flatMap((several) => counts.get(several) ?? []),
     total: open.size,
     isOpen: (finding) => finding.decision?.isOpen === true && open.has(keyOf(finding)),

@@ -19,7 +19,7 @@ export function Drawing({ layout, title, selected, select }: DrawingProps) {
   const svg = useRef<SVGSVGElement>(null);
   const isMoving = useRef(false);
   const [current, setCurrent] = useState(0);
-  // There may be fewer than before.
+  // A new picture may have fewer shapes than `current`.
   const active = Math.min(current, Math.max(shapes.length - 1, 0));
   useEffect(() => {
     if (!isMoving.current) return;
@@ -36,7 +36,7 @@ export function Drawing({ layout, title, selected, select }: DrawingProps) {
       isMoving.current = true;
       setCurrent(to);
     }
-    // Otherwise the page would scroll.
+    // Otherwise the arrow key would also scroll the page.
     event.preventDefault();
   };
   return (

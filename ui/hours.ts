@@ -18,7 +18,7 @@ export function totalOf(hours: readonly HourCount[]): Total {
   return { all, guards };
 }
 
-/** For one guard: 24 numbers, the last one for the present hour. */
+/** The number of a guard's findings in each of the last 24 hours; the last number is for the present hour. */
 export function hourly(hours: readonly HourCount[], guard: string, nowMs: number): number[] {
   const startMs = nowMs - (nowMs % HOUR_MS) - 23 * HOUR_MS;
   const counts = Array.from({ length: 24 }, () => 0);

@@ -7,7 +7,7 @@ type Tone = 'ok' | 'warn' | 'bad' | '';
 
 interface Cell {
   readonly tone: Tone;
-  /** Empty without a reason. */
+  /** The reason of the state; may be empty. */
   readonly why: string;
 }
 

@@ -7,7 +7,7 @@ import { shown } from './text.ts';
 const POLL_MS = 5_000;
 
 export interface PolledPicture {
-  /** Undefined before there is one. */
+  /** Undefined until the first picture has come. */
   readonly picture: DrawnPicture | undefined;
   /** Why it cannot be read now; empty if it can. */
   readonly failure: string;
@@ -48,7 +48,7 @@ export function usePicture(guard: string): PolledPicture {
   return polled;
 }
 
-/** Before anything is measured: an escape is longer than what it stands for. */
+/** The picture with invisible characters as escapes. Made before anything is measured: an escape is longer than its character. */
 function withVisibleNames(picture: DrawnPicture): DrawnPicture {
   return {
     ...picture,

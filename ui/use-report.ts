@@ -11,7 +11,7 @@ export interface PolledReport {
   readonly report: UiReport | undefined;
   /** When the server last confirmed the report, in milliseconds since 1970. */
   readonly checkedMs: number;
-  /** Why the server gives none now; empty if it does. */
+  /** Why the last poll got no report; empty if it got one. */
   readonly failure: string;
   /** Whether the server gives a session to a browser that has a token. */
   readonly needsToken: boolean;

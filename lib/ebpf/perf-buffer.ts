@@ -34,12 +34,12 @@ interface PerfBufferOptions {
   readonly cpus: readonly number[];
   /** The bytes are valid only during the call. The kernel may have padded them, to a multiple of 8 minus 4 bytes. */
   readonly onEvent: (bytes: Buffer, cpu: number) => void;
-  /** The ring of the CPU was full. */
+  /** Called with the number of records lost because the ring of a CPU was full. */
   readonly onLost: (count: bigint) => void;
 }
 
 /**
- * Keeps the process alive until it is disposed. When the descriptor of the map is closed, the kernel empties the slots.
+ * Keeps the process alive until it is disposed. Closing the map's descriptor empties the slots in the kernel.
  *
  * @throws {KernelRefusal}, {SystemCallError} `SYSTEM`.
  */
@@ -112,7 +112,7 @@ class CpuRing implements Disposable {
     if (!this.#memory.detached) Atomics.store(this.#positions, TAIL, tail);
   }
 
-  /** Bytes of the ring; a copy if they wrap around its end. */
+  /** `sizeBytes` bytes of the ring; a copy if they wrap around its end. */
   #bytesAt(at: number, sizeBytes: number): Buffer {
     const start = at % this.#data.length;
     const there = this.#data.subarray(start, start + sizeBytes);

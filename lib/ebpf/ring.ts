@@ -84,7 +84,7 @@ export class RingReader {
   #reading = false;
 
   /**
-   * Goes on at the `consumer_pos` found in the memory.
+   * Continues at the `consumer_pos` found in the memory.
    *
    * @throws {RampartError} `INPUT` when the sizes are not those of a ring or `maxBatchRecords` is not a
    *   positive integer; `DECODE` when `consumer_pos` is not a multiple of 8.
@@ -139,7 +139,7 @@ export class RingReader {
    * the ring for good, and those before it must not be seen twice). Whoever catches the error accounts for
    * the batch.
    *
-   * @throws {RampartError} `DECODE` when the memory is no valid ring; it names the position. Nothing
+   * @throws {RampartError} `DECODE` when the memory is not a valid ring; it names the position. Nothing
    *   is freed then, good records before it were delivered by earlier calls, and each further call
    *   throws the same. `INPUT` when called from inside its own callback.
    */

@@ -37,7 +37,7 @@ export const errorCodes = {
   FULL: 'RAMPART_FULL',
   /** Stored data is damaged. */
   CORRUPT: 'RAMPART_CORRUPT',
-  /** Another process holds what only one may hold. */
+  /** Another process is using something that only one process at a time may use. */
   IN_USE: 'RAMPART_IN_USE',
   /** The container runtime answered with an error. */
   RUNTIME: 'RAMPART_RUNTIME',
@@ -53,7 +53,7 @@ interface ErrorParts {
   readonly what: string;
   /** Why: the reason the kernel or the checker gave. */
   readonly why?: string | undefined;
-  /** How the reader can proceed now. */
+  /** What the reader can do next. */
   readonly next?: string | undefined;
   /** Longer material that belongs to the error, e.g. the verifier's last lines. */
   readonly detail?: string | undefined;

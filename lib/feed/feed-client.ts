@@ -6,7 +6,7 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 import type { FeedHello, FeedNote } from './feed-protocol.ts';
 import { SocketPath } from '../net/socket-path.ts';
 
-/** Up to where a feed has been read. */
+/** How far a feed has been read. */
 export interface FeedPosition {
   readonly id: string;
   /** Number of the last line that was read. */
@@ -47,7 +47,7 @@ export async function* readFeed(
   signal.addEventListener('abort', onAbort, { once: true });
   try {
     let next: number | undefined;
-    // Lines dropped before the first request are not missed.
+    // On the first read of a feed, missing numbers before `live` are not reported: those lines were dropped long ago.
     let isFirst = true;
     for await (const text of linesOf(socket)) {
       if (next === undefined) {
@@ -146,7 +146,7 @@ async function* linesOf(socket: Socket): AsyncGenerator<string, void> {
       }
     }
   } catch (error) {
-    // The process was killed: only its end matters, and a partial line is discarded.
+    // The process was killed: that ends the feed, and a partial line is discarded.
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ECONNRESET' && code !== 'ERR_STREAM_PREMATURE_CLOSE' && code !== 'ABORT_ERR') throw error;
   }
@@ -157,7 +157,7 @@ function parseHello(text: string, path: string): FeedHello {
   try {
     if (text.startsWith('#')) note = JSON.parse(text.slice(1)) as typeof note;
   } catch {
-    // The line is not JSON, so it was not written by a feed.
+    // A feed writes JSON: without it, the check below fails.
   }
   const { feed, id, first, last, full } = note;
   if (full !== undefined) {

@@ -127,7 +127,7 @@ class FeedReader implements AsyncDisposable {
     void this.#reportWhenCaughtUp();
   }
 
-  /** A reader sees from the next line's number what was dropped before it, but there may be no next line: so the last number is sent. */
+  /** Sends the last number once there is room again: no further line may come whose number would show that lines were dropped. */
   async #reportWhenCaughtUp(): Promise<void> {
     await this.#out.flush().catch(() => undefined);
     this.#isBehind = false;

@@ -1,4 +1,4 @@
-/** YAML settings files, which includes JSON. */
+/** Settings files in YAML, of which JSON is a part. */
 import { readFileSync } from 'node:fs';
 
 import { parseDocument } from 'yaml';
@@ -8,7 +8,7 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 /** Limits aliases: a small file cannot expand into a large one. */
 const MAX_ALIASES = 100;
 
-/** One document. @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT` with the line */
+/** Reads a file with one document. @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT` with the line */
 export function readYaml(path: string): unknown {
   let text: string;
   try {

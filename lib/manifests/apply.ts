@@ -11,9 +11,9 @@ import { type FoundFiles, isWithin, type ManifestRoot } from './files.ts';
 import { Kinds, turnOf } from './kinds.ts';
 import type { Problem } from './problem.ts';
 
-/** Who owns the fields that manifests set. */
+/** Owner of the fields that manifests set. */
 const fieldManager = 'rampart-manifests';
-/** On each object that came from a file; the annotation says from which. */
+/** The label of each object that came from a file; the annotation names the file. */
 const manifestLabel = 'rampart.dev/from-manifest';
 const manifestAnnotation = 'rampart.dev/manifest';
 

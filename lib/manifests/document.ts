@@ -1,4 +1,4 @@
-/** The objects of a manifest, with the lines on which their fields stand. */
+/** The objects of a manifest, with the lines of their fields. */
 import { isObject } from '../json/json.ts';
 import {
   type Document,
@@ -69,7 +69,7 @@ export function parseManifestValues(
   let number = 0;
   for (const document of documents) {
     const [error] = document.errors;
-    // Between two `---` may be nothing, or only comments.
+    // There may be nothing between two `---`, or only comments.
     const isEmpty = error === undefined && (document.contents === null || isEmptyScalar(document.contents));
     if (isEmpty) continue;
     number++;

@@ -16,7 +16,7 @@ interface ManifestFile {
   readonly why: string | undefined;
 }
 
-/** The files that were found, and directories that could not be read: objects from there stay. */
+/** The files that were found, and directories that could not be read: objects from the latter stay. */
 export interface FoundFiles {
   readonly files: readonly ManifestFile[];
   readonly unreadable: readonly { readonly path: string; readonly why: string }[];

@@ -41,7 +41,7 @@ interface FollowTimes {
 const defaultTimes: FollowTimes = { settleMs: 150, patienceMs: 3000, rescanMs: 10_000, resyncMs: 300_000 };
 const RETRY = { baseMs: 500, maxMs: 30_000 };
 
-/** Runs until the signal aborts, and rejects for no other reason: no file and no answer of the server ends it. */
+/** Runs until the signal aborts, and never ends otherwise, whatever the files contain or the server answers. */
 export async function followManifests(options: FollowManifestsOptions): Promise<void> {
   if (options.roots.length === 0) return;
   const follower = new Follower(options);
@@ -160,7 +160,7 @@ class Follower {
       if (this.#watchers.has(key)) continue;
       try {
         const watcher = watch(directory, { persistent: false }, (_event, name) => {
-          // A mounted ConfigMap changes by its hidden link `..data`.
+          // A mounted ConfigMap changes when its hidden link `..data` is replaced.
           const counts =
             name === null ||
             name === '..data' ||

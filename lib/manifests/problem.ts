@@ -2,7 +2,7 @@ import { printable } from '../output/printable.ts';
 
 export interface Problem {
   readonly file: string;
-  /** Counted from 1; `undefined` if the place is unknown. */
+  /** From 1; `undefined` if the line is unknown. */
   readonly line?: number | undefined;
   /** From 1: which of the file's documents. */
   readonly document?: number | undefined;

@@ -1,9 +1,9 @@
 /**
  * Which addresses a URL that users choose may lead to.
  *
- * Whoever may write a policy chooses it, and the request comes from the agent on the node or from the
- * operator: without rules it would reach what only the node can reach, its metadata service with the
- * credentials of the machine first of all. The check applies to the address that is connected to: it is part
+ * The author of a policy chooses it, and the request comes from the agent on the node or from the operator:
+ * without rules it would reach what only the node can reach, above all the metadata service with the
+ * credentials of the machine. The check applies to the address that is connected to: it is part
  * of the resolution of names, whose result goes straight into connect(2), so a name that changes its address
  * between check and use gains nothing.
  */
@@ -22,7 +22,7 @@ export interface AddressRulesOptions {
   readonly refuse?: readonly string[];
   /** How to allow a host all the same, for messages: `start the agent with --allow-callback HOST`. */
   readonly exception: (host: string) => string;
-  /** How names are resolved: as `lookup` of node:dns with `all`. Default: that. */
+  /** Resolves names, like `lookup` of node:dns with `all`, which is the default. */
   readonly resolve?: Resolve;
 }
 

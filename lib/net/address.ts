@@ -11,7 +11,7 @@ export interface Address {
  * Reads `host:port` (`[::1]:9090` for IPv6); `undefined` for anything else, a bare `:9090` too, as it means loopback
  * to some and every interface to others.
  *
- * @param defaultHost where given, a port alone is enough.
+ * @param defaultHost if given, a port alone is enough.
  */
 export function parseAddress(address: string | number, defaultHost?: string): Address | undefined {
   const match = /^(?:(?:\[([0-9a-fA-F:.]+)\]|([^\s:[\]]+)):)?(\d{1,5})$/.exec(String(address));

@@ -8,7 +8,7 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 import { type Clock, sleep } from '../time/clock.ts';
 
 export interface CertificatePaths {
-  /** Whose it is, for errors: `the policy server`. */
+  /** Owner of the certificate, for errors: `the policy server`. */
   readonly of: string;
   readonly certFile: string;
   readonly keyFile: string;
@@ -54,7 +54,7 @@ export async function readCertificates(paths: CertificatePaths): Promise<Certifi
 
 /**
  * Reports new contents of the files, until `signal` aborts. They are polled, not watched: a projected volume replaces
- * the directory that a link points at, and no watch sees all of that. Incomplete changes are waited out.
+ * the directory that a link points at, and no watch sees all of that. While a change is incomplete, it waits.
  */
 export async function followCertificates(
   paths: CertificatePaths,

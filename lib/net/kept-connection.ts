@@ -32,7 +32,7 @@ export interface PostRequest {
 export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Undefined if it was too long or did not come in time: then the connection was given up. */
+  /** Undefined if the body was too long or did not come in time: then the connection was closed. */
   readonly body: Buffer | undefined;
 }
 
@@ -100,7 +100,7 @@ export class KeptConnection implements Disposable {
       incoming = response;
       resolve(response);
     });
-    // Stays: an error after the answer began would end the process.
+    // This listener stays: otherwise an error after the answer began would end the process.
     request.on('error', reject);
     const onAbort = (): void => void (incoming ?? request).destroy();
     signal.addEventListener('abort', onAbort, { once: true });

@@ -33,7 +33,7 @@ export interface ListedInterface extends NetworkInterface {
   readonly xdp: readonly { readonly mode: 'generic' | 'native' | 'offload'; readonly programId: number }[];
 }
 
-/** In the socket's network namespace. @throws {KernelRefusal} */
+/** The interfaces in the socket's network namespace. @throws {KernelRefusal} */
 export function listInterfaces(socket: RouteSocket): readonly ListedInterface[] {
   const messages = socket.dump('cannot list the interfaces', RTM_GETLINK, Buffer.alloc(IFINFO_BYTES));
   return messages.map(({ body }) => {
@@ -53,7 +53,7 @@ export function listInterfaces(socket: RouteSocket): readonly ListedInterface[] 
 }
 
 /**
- * In the socket's network namespace; undefined if it does not exist.
+ * The interface of this name in the socket's network namespace; undefined if it does not exist.
  *
  * @throws {KernelRefusal}
  */

@@ -18,7 +18,7 @@ export const messageFlags = {
   DUMP_INTR: 0x10,
 } as const;
 
-/** Types below 16 are of netlink itself. */
+/** The types of netlink itself, which are below 16. */
 export const messageTypes = { ERROR: 2, DONE: 3, OVERRUN: 4 } as const;
 
 export interface NetlinkMessage {
@@ -34,12 +34,12 @@ export interface NetlinkMessage {
 const HEADER_BYTES = 16;
 const ATTRIBUTE_HEADER_BYTES = 4;
 const NESTED = 0x8000;
-/** Without the flags for nested attributes and for those in network order. */
+/** Masks the flags for nested attributes and for network byte order out of a type. */
 const TYPE_MASK = 0x3fff;
 
 const aligned = (sizeBytes: number): number => (sizeBytes + 3) & ~3;
 
-/** The messages of one read, in their order. Ends at one that is cut. */
+/** The messages of one read, in order. Stops at a message that is cut off. */
 export function* messagesOf(bytes: Buffer): Iterable<NetlinkMessage> {
   for (let at = 0; at + HEADER_BYTES <= bytes.length;) {
     const sizeBytes = bytes.readUInt32LE(at);
@@ -116,7 +116,7 @@ export function textOf(value: Buffer | undefined): string {
   return value.toString('utf8', 0, end < 0 ? value.length : end);
 }
 
-/** Keyed by type: the last one, if a type occurs repeatedly. Ends at one that is cut off. */
+/** Attributes keyed by type; of a repeated type, the last one. Stops at an attribute that is cut off. */
 export function attributesOf(bytes: Buffer): Map<number, Buffer> {
   const attributes = new Map<number, Buffer>();
   for (let at = 0; at + ATTRIBUTE_HEADER_BYTES <= bytes.length;) {

@@ -14,15 +14,15 @@ export interface NetlinkReaderOptions {
   /** A message is valid during the call only. Errors that it throws go to `onError`; reading continues. */
   readonly onMessage: (message: NetlinkMessage) => void;
   /**
-   * After {@link SLICE_MS} without an end, reading pauses for this long: more of a flood is lost, but others
-   * get the core. Default: no pause.
+   * If there is still more to read after {@link SLICE_MS}, reading pauses for this long: more of a flood is lost, but
+   * others get the core. Default: no pause.
    */
   readonly pauseMs?: number;
   /** Messages were lost, as the queue was full. */
   readonly onOverrun?: () => void;
   /** Called after the messages of each wake-up. */
   readonly onRead?: () => void;
-  /** After an error of the socket itself, the reader is no longer open. */
+  /** Called with errors. After an error of the socket itself, the reader is no longer open. */
   readonly onError: (error: unknown) => void;
 }
 

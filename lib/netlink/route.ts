@@ -27,7 +27,7 @@ export class RouteSocket implements Disposable {
   #sequence = 0;
 
   /**
-   * @param isStrict - The kernel reads the attributes of a dump, or refuses them, where it would ignore some (Linux 4.20).
+   * @param isStrict - The kernel honours all attributes of a dump request, or refuses the request; otherwise it ignores some (Linux 4.20).
    * @throws {KernelRefusal}
    */
   constructor({ isStrict = false }: { readonly isStrict?: boolean } = {}) {

@@ -1,4 +1,4 @@
-/** Tunnels that end on a node: packets within packets, by interfaces that are up (RTM_GETLINK). */
+/** Tunnels (packets within packets) that end on a node, found by the interfaces that are up (RTM_GETLINK). */
 import { attributesOf, textOf } from './message.ts';
 import type { RouteSocket } from './route.ts';
 
@@ -11,7 +11,7 @@ const FLAGS_OFFSET = 8;
 const IFF_UP = 1;
 /** Keyed by kind: the attribute with the UDP port, in network order (include/uapi/linux/if_link.h: IFLA_VXLAN_PORT, IFLA_GENEVE_PORT). */
 const portAttributes: Readonly<Record<string, number>> = { vxlan: 15, geneve: 5 };
-/** Keyed by kind: protocols of IANA. */
+/** IP protocol numbers (IANA), keyed by kind of interface. */
 const protocolsOfKind: Readonly<Record<string, readonly number[]>> = {
   ipip: [4],
   sit: [4, 41],

@@ -81,7 +81,7 @@ export class BlobCache {
     return bytes;
   }
 
-  /** Stores verified content. If it cannot be stored, that is logged, but no failure. */
+  /** Stores verified content. A failure to store it is only logged. */
   async keepBlob(digest: string, bytes: Uint8Array): Promise<void> {
     if (bytes.length > this.#maxBytes) {
       this.#logger.warn({ digest, bytes: bytes.length }, 'an artifact exceeds the cache size; not cached');
@@ -91,7 +91,7 @@ export class BlobCache {
     await this.#trim(this.#pathOf(digest));
   }
 
-  /** Removes all other content. */
+  /** Removes all content except these digests. */
   async retain(digests: ReadonlySet<string>): Promise<void> {
     const kept = new Set([...digests].map((digest) => this.#pathOf(digest)));
     for (const { path } of await entriesOf(this.#blobs)) if (!kept.has(path)) await rm(path, { force: true });
@@ -187,7 +187,7 @@ async function saltOf(directory: string): Promise<string> {
     try {
       const text = await readFile(path, 'utf8');
       if (/^[0-9a-f]{64}$/.test(text)) return text;
-      // An incomplete file: everything stored for these credentials is then unknown, and fetched again.
+      // The file is incomplete. With a new salt, the references stored so far are not found, and are resolved again.
       await rm(path, { force: true });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;

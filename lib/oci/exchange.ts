@@ -16,7 +16,7 @@ import { Agent as HttpAgent, request as httpRequest } from '../net/node-http.ts'
 import { checkProxied, proxiesOf, proxyEnvOf, proxyFor, type ProxySettings } from '../net/proxy.ts';
 import { hostName } from './reference.ts';
 
-/** How a host is accessed. The last two only if configured for that host. */
+/** How a host is accessed. `unverified` and `plain` only if configured for that host. */
 export type Security = 'verified' | 'unverified' | 'plain';
 export const everyWay: readonly Security[] = ['verified', 'unverified', 'plain'];
 

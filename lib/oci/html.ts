@@ -1,6 +1,6 @@
 /** Web pages in place of the requested content: captive portals and web servers answer everything with 200. */
 
-/** Longer than what comes before the first element. */
+/** How much is examined: more than what comes before the first element of a page. */
 const HEAD_BYTES = 2048;
 
 /** Whether these bytes begin as an HTML page does. */

@@ -85,7 +85,7 @@ class CachingRegistry implements Registry {
   readonly #conf: RegistriesConf;
   readonly #maxLayerBytes: number;
   readonly #logger: Logger;
-  /** For concurrent requests, one fetches and the others find it in the cache. */
+  /** One of several concurrent requests for the same content fetches it, and the others find it in the cache. */
   readonly #fetching = new KeyedLock();
 
   constructor(options: RegistryOptions, cache: BlobCache) {
@@ -319,7 +319,7 @@ function mayBeElsewhere({ code }: RampartError): boolean {
   );
 }
 
-/** The last endpoint is the one in the name, so its error counts; those of mirrors are reported with it. */
+/** The error to report: that of the last endpoint, which is the host in the name. Errors of mirrors are reported with it. */
 function worstOf(failures: readonly RampartError[]): RampartError {
   const last = failures.at(-1);
   if (last === undefined) throw new TypeError('a reference without an endpoint');

@@ -1,6 +1,6 @@
 /**
- * registries.conf of containers-registries.conf(5), version 2: where an artifact is fetched instead of the host in its name,
- * and which registries may be accessed without a valid certificate.
+ * registries.conf of containers-registries.conf(5), version 2: where an artifact is fetched from instead of the host in its
+ * name, and which registries may be accessed without a valid certificate.
  */
 import { parse, TomlError, type TomlTable, type TomlValue } from 'smol-toml';
 
@@ -102,7 +102,7 @@ export function endpointsOf(reference: Reference, conf: RegistriesConf): Endpoin
   );
 }
 
-/** How much of the name a prefix matches; 0 if it does not. `*.example.com` stands for a host. */
+/** How many characters of the name a prefix matches; 0 if it does not match. `*.example.com` stands for a host. */
 function matchLength(prefix: string, registry: string, name: string): number {
   if (prefix.startsWith('*.')) return registry.endsWith(prefix.slice(1)) ? registry.length : 0;
   return name === prefix || name.startsWith(`${prefix}/`) ? prefix.length : 0;

@@ -52,7 +52,7 @@ export interface Layer {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** Rejects what is larger than the limits it was opened with. */
+/** A client of registries. It rejects content above the limits that it was opened with. */
 export interface Registry extends AsyncDisposable {
   /** @throws {RampartError} `NOT_FOUND`, `INPUT` (malformed reference), `API_UNREACHABLE`, `PRIVILEGE` (refused), `CORRUPT`, `LIMIT` */
   pull(reference: string, options?: PullOptions): Promise<Artifact>;

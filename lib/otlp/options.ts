@@ -14,14 +14,14 @@ export interface OtlpExporterOptions {
   /** Must not throw: even a line that it cannot parse has to become a record. */
   readonly logRecordOf: (line: StoredRecord) => LogRecord;
   readonly userAgent: string;
-  /** Default 256 MiB. */
+  /** Limit of the queue on disk. Default 256 MiB. */
   readonly maxBytes?: number;
   /** Older lines are dropped and counted. Default 7 days. */
   readonly maxAgeMs?: number;
   readonly maxBatchRecords?: number;
   /** Limit for one request, until the head of its answer. Default 10,000, as OpenTelemetry's. */
   readonly timeoutMs?: number;
-  /** Default from 500 ms to 60 s, with jitter 0.5. */
+  /** Delays after failed requests. Default from 500 ms to 60 s, with jitter 0.5. */
   readonly backoff?: BackoffOptions;
   /** How long disposing continues to send to a receiver that answers. Default 2000. */
   readonly lingerMs?: number;

@@ -77,7 +77,7 @@ function parseUrl(text: string, name: string): URL {
   return url;
 }
 
-/** `key1=value1,key2=value2`, with escapes of URLs, as W3C Baggage without properties. */
+/** Parses `key1=value1,key2=value2`, percent-encoded, like W3C Baggage without properties. */
 function parseHeaders(text: string): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const entry of text.split(',')) {

@@ -74,7 +74,7 @@ function socketSink(socket: Socket, owned: boolean): ByteSink {
   return {
     ...directStreamSink(socket),
     close: () => {
-      // Destroying it would close the caller's descriptor, whose number the next open() then gets.
+      // Destroying a socket that is not owned would close the caller's descriptor, whose number the next open() then gets.
       if (owned) socket.destroy();
       else socket.unref();
     },

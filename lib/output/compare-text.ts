@@ -1,4 +1,4 @@
-/** For sorting: by code units, whatever the locale. */
+/** Compares texts for sorting: by code units, whatever the locale. */
 export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -20,7 +20,7 @@ const MAX_BYTES_PER_UNIT = 3;
 /** A queue of lines that encodes many at once and hands them out as chunks, oldest first. */
 export class LineSpool {
   readonly #full: Chunk[] = [];
-  /** The chunk that lines are encoded into. It becomes one of the full ones when it has no more room, or is the oldest one requested. */
+  /** The chunk that lines are encoded into. It joins the full ones when it has no more room, or when `first` needs it. */
   #filling: Chunk | undefined;
   /** A used buffer for the next chunk. */
   #spare: Buffer | undefined;

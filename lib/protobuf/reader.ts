@@ -19,7 +19,7 @@ export class MessageReader {
   wireType = 0;
   readonly #bytes: Buffer;
   readonly #refuse: (why: string) => Error;
-  /** The varint that was read last, both halves without a sign. */
+  /** The varint that was read last, in two unsigned halves. */
   #low = 0;
   #high = 0;
 
@@ -56,7 +56,7 @@ export class MessageReader {
   tag(message: string): void {
     this.#varint();
     this.wireType = this.#low & 7;
-    // As Go does it: an int32 of the number's lower bits.
+    // As in Go: the lower bits of the number, as an int32.
     this.fieldNumber = (this.#low >>> 3) | (this.#high << 29);
     if (this.wireType === wireTypes.endGroup) {
       throw this.#refuse(`proto: ${message}: wiretype end group for non-group`);

@@ -31,7 +31,7 @@ const maxStepsPerMatch = 200_000_000;
 
 const require = createRequire(import.meta.url);
 
-/** Loaded when first needed: it takes 10 ms and 2 MiB, and many an agent has no expression to match. */
+/** Loaded when first needed: it takes 10 ms and 2 MiB, and many agents have no expression to match. */
 function engine(): typeof re2js {
   return require('re2js') as typeof re2js;
 }
@@ -127,7 +127,7 @@ export class Regex {
     let previousEnd = -1;
     while (matcher.find()) {
       const [start, end] = [matcher.start(), matcher.end()];
-      // An empty match right after a match does not count.
+      // In Go, an empty match directly after another match does not count.
       if (end > start || start !== previousEnd) yield matcher;
       previousEnd = end;
     }

@@ -1,4 +1,4 @@
-/** The words of the sensor: what an access is, and which of them a target asks for. */
+/** The vocabulary of the sensor: what an access is, and which accesses a target wants. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
 /** Bits of the kernel's access mask (include/linux/fs.h, MAY_*). */
@@ -26,7 +26,7 @@ export const ANY_OPERATION = 0xf00;
 export const attributeBits = { mode: 0x1000, owner: 0x2000, times: 0x4000, extended: 0x8000 } as const;
 export type AttributeWord = keyof typeof attributeBits;
 
-/** The kernel's own bits of a mask. */
+/** The bits of a mask that the kernel defines, without the sensor's own. */
 export const kernelBits = (mask: number): number => (mask & ~0xff00) >>> 0;
 
 /** The operation, for a mask that is not an access: 0x200 -> 'rename'. */

@@ -30,8 +30,8 @@ export class FoldLedger {
   readonly #swept: string[] = [];
 
   /**
-   * The increase by a record with this running total. Records of two CPUs may come out of order: never
-   * negative.
+   * How much a record's running total exceeds that of the last record. Never negative, although records of two
+   * CPUs may come out of order.
    */
   sinceLast(bornNs: bigint, pid: number, targetId: number, mask: number, total: number): number {
     if (total === 0) return 0;

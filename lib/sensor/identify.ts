@@ -1,4 +1,4 @@
-/** The kernel's identity of a file, from a descriptor: the side of bpf/identify.h in this process. */
+/** Gets the kernel's identity of a file from a descriptor, by the program of bpf/identify.h. */
 import type { BpfObject } from '../ebpf/object.ts';
 import { errnoName, FixedBuffer } from '../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
@@ -20,7 +20,7 @@ export class Identifier {
     this.#program = object.program('identify').prepareRun(this.#arguments);
   }
 
-  /** O_PATH descriptors will do. @throws {RampartError} `SYSTEM` when `fd` is not open. */
+  /** @param fd - O_PATH is enough. @throws {RampartError} `SYSTEM` when `fd` is not open. */
   identify(fd: number): FileIdentity {
     this.#run(fd);
     const found = this.#found;

@@ -1,7 +1,6 @@
 /**
- * Where the sensor's programs put things: the structures of bpf/sensor.h as byte offsets.
- * layout.test.ts compares every number here with the BTF of the committed object, or of the header where
- * the object does not carry it.
+ * The memory layout of the sensor's programs: the structures of bpf/sensor.h as byte offsets. layout.test.ts
+ * compares every number here with the BTF of the committed object or, for types that it lacks, of the header.
  */
 
 /** `struct record`: fixed part of what the ring carries. Little-endian, as both supported machines are. */

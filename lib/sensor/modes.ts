@@ -230,8 +230,8 @@ export const sensorModes: readonly SensorMode[] = [
 ];
 
 /**
- * Tracepoints that fire when an inode's change time is set, which every change of the inode does, even truncation by
- * path (include/trace/events/timestamp.h, since 6.13).
+ * Tracepoints that fire when an inode's change time is set, as by every change of the inode, even truncation by path
+ * (include/trace/events/timestamp.h, since 6.13).
  */
 export const changeTimeTracepoints = ['inode_set_ctime_to_ts', 'ctime_ns_xchg', 'ctime_xchg_skip'] as const;
 /** On older kernels: the inode is marked dirty (include/trace/events/writeback.h). */
@@ -265,7 +265,7 @@ export function needs(
   ];
 }
 
-/** Why the first of these features that is missing is missing; undefined if all are available. */
+/** The reason that the first unavailable feature is unavailable; undefined if all are available. */
 export function firstMissing(features: readonly Feature[]): string | undefined {
   for (const feature of features) {
     if (!feature.available) return `${feature.reason}: ${feature.detail}`;

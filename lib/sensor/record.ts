@@ -20,14 +20,14 @@ const REMEMBERED_TEXTS = 4096;
 
 const NUL = '\0';
 
-/** Components, leaf first, each ended by NUL -> "/a/b/c". A walk that was cut lacks the beginning. */
+/** Turns components, leaf first, each ended by NUL, into "/a/b/c". If the kernel's walk was cut off, the beginning is missing. */
 export function joinPath(components: string): string {
   const names = components.split(NUL);
   names.pop(); // behind the last NUL
   return `/${names.reverse().join('/')}`;
 }
 
-/** argv as the kernel has it -> argv[1..] joined by spaces. */
+/** Turns argv, as in the kernel, into argv[1..] joined by spaces. */
 function joinArguments(bytes: string, cut: boolean): string {
   // When argv itself was cut its last string has no end, but it is still an argument.
   const whole = cut || !bytes.endsWith(NUL) ? bytes : bytes.slice(0, -1);
@@ -117,7 +117,7 @@ export class AccessRecord implements Access {
   get verdict(): Verdict {
     return verdicts[this.#view.getUint8(this.#offset + at.verdict)] ?? 'unknown';
   }
-  /** Which target this is an access to, see Targets. */
+  /** Id of the target of this access, see Targets. */
   get targetId(): number {
     return this.#u32(at.targetId);
   }

@@ -29,7 +29,7 @@ const HOUSEKEEPING_MS = 1000;
 const NS_PER_S = 1_000_000_000n;
 /** A bucket is swept this long after its last access, and its last folded accesses are reported. */
 const QUIET_NS = NS_PER_S;
-/** A check inside a slow file system may take long; after this its return was missed, not late. */
+/** A permission check in a slow file system may take long. If it has not returned after this time, its return was missed. */
 const NO_RETURN_NS = 60n * NS_PER_S;
 
 /**
@@ -55,7 +55,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   readonly targets: Targets<W>;
   /** Directories in which new files are watched at once, see {@link expectFilesIn}. */
   readonly #expected: Targets<W>;
-  /** Made once: each record goes through it. */
+  /** Created only once, because it is used for each record. */
   readonly #allTargets: readonly Targets<W>[];
   readonly #options: SensorOptions<W>;
   readonly #object: BpfObject;
@@ -298,7 +298,7 @@ export class Sensor<W extends Watcher> implements Disposable {
     }
   }
 
-  /** Reads a few counters from mapped memory; more only when they moved. */
+  /** Runs every second: reads a few counters from mapped memory, and does more only if they have changed. */
   #keepHouse(): void {
     this.#clock.refresh();
     this.targets.forgetLeft();

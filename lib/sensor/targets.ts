@@ -12,7 +12,7 @@ export interface Watcher {
   readonly filter: number;
 }
 
-/** One file while it is the same file: a recycled inode number gets a new one. Ids are never used again. */
+/** The time that a file exists: when its inode number is recycled, a new life begins. Ids are never reused. */
 interface Life<W extends Watcher> {
   readonly id: number;
   readonly identity: FileIdentity;
@@ -236,13 +236,13 @@ function failureOf(action: () => void): RampartError | undefined {
   }
 }
 
-/** Buffers of one call at a time: allocating them takes longer than the kernel needs for the entry. */
+/** Buffers that all calls share: allocating them takes longer than the kernel needs for an entry. */
 const keyOfCall = new Uint8Array(targetKey.sizeBytes);
 const key = new DataView(keyOfCall.buffer);
 const valueBytes = new Uint8Array(targetLayout.sizeBytes);
 const value = new DataView(valueBytes.buffer);
 
-/** Good until the next call. */
+/** Valid until the next call. */
 function valueBytesOf(life: Life<Watcher>): Uint8Array {
   value.setUint32(targetLayout.filter, filterOf(life), true);
   value.setUint32(targetLayout.generation, life.identity.generation, true);
@@ -250,7 +250,7 @@ function valueBytesOf(life: Life<Watcher>): Uint8Array {
   return valueBytes;
 }
 
-/** Good until the next call. */
+/** Valid until the next call. */
 function keyBytes(identity: FileIdentity): Uint8Array {
   key.setBigUint64(targetKey.inode, identity.inode, true);
   key.setUint32(targetKey.device, identity.device, true);

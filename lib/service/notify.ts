@@ -21,21 +21,20 @@ const BUSY_MS = 50;
 /** How often the last report is tried if the manager is busy: for a second. */
 const END_TRIES = 20;
 
-/** The state of the service, asked at each report: it has to be quick. Texts are one line. */
+/** The state of the service. Its functions are called at each report, so they must be quick. Texts have one line. */
 export interface ServiceState {
-  /** Why it is not up yet; undefined: it is. Not asked again after that. */
+  /** Why the service is not up yet; undefined if it is, after which this is not called again. */
   readonly notUp: () => string | undefined;
-  /** A problem since the start, or else a remark; undefined without either. */
+  /** A problem since the start, or else a remark; undefined if there is neither. */
   readonly remark: () => string | undefined;
   /** False if only a new process helps. */
   readonly isAlive: () => boolean;
 }
 
 /**
- * Reports to the service manager of this process until the signal is aborted: `READY=1` once the service is
- * up and before that its reason in `STATUS=`; then `WATCHDOG=1` while it is alive, if the unit has
- * `WatchdogSec=`, and problems in `STATUS=`; at the end `STOPPING=1`. Returns at once without a service
- * manager.
+ * Reports to the service manager of this process until the signal is aborted: in `STATUS=` why the service is not up,
+ * `READY=1` once it is; then `WATCHDOG=1` while it is alive, if the unit has `WatchdogSec=`, and problems in `STATUS=`;
+ * at the end `STOPPING=1`. Returns at once without a service manager.
  *
  * The variables are removed from `env`, so that no child process reports for this one.
  *
@@ -50,7 +49,7 @@ export async function reportToServiceManager(
   if (path === undefined || path === '') return;
   using socket = connectTo(path);
   const isWatched = watchdogUs !== undefined && (watched === undefined || Number(watched) === process.pid);
-  // Half of it, as sd_watchdog_enabled(3) advises.
+  // Half of the watchdog's time, as sd_watchdog_enabled(3) advises.
   const everyMs = isWatched ? Number(watchdogUs) / 2000 : STATUS_POLL_MS;
   let status = '';
   const report = async (...lines: readonly string[]): Promise<void> => {

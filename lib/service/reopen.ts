@@ -1,4 +1,4 @@
-/** Opens the file behind stdout again on SIGHUP: what logrotate expects of a program whose output goes to a file. */
+/** Opens the file behind stdout again on SIGHUP, as logrotate expects of a program whose output goes to a file. */
 import { closeSync, constants, fstatSync, openSync, readlinkSync } from 'node:fs';
 
 import { errno, libc } from '../ebpf/ffi.ts';

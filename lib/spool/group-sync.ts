@@ -13,7 +13,7 @@ export interface GroupSyncOptions {
   readonly directory: string;
   readonly intervalMs: number;
   readonly clock: Clock;
-  /** A sync that failed. The kernel may have dropped the pages; nothing can be done but report it. */
+  /** Called when a sync has failed. The kernel may have dropped the pages; nothing can be done but report it. */
   readonly failed: (error: NodeJS.ErrnoException) => void;
 }
 
@@ -37,7 +37,7 @@ export class GroupSync implements AsyncDisposable {
     if (this.#cancel === undefined && this.#round === undefined) this.#schedule();
   }
 
-  /** All that was written before the call is on disk. */
+  /** Resolves when all that was written before the call is on disk. */
   async settle(): Promise<void> {
     await this.#round;
     this.#cancel?.();

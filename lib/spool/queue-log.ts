@@ -32,7 +32,7 @@ const stem = /^([0-9a-f]{32})-(\d{12})$/;
 /** Errors that pass, or that other files would have too: no reason to set a file aside. */
 const passing: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EACCES', 'EPERM']);
 
-/** The parts of a file's name, or undefined for another file. */
+/** The parts of a queue file's name; undefined for any other file. */
 export function parseFileName(
   name: string,
   suffix: string,
@@ -67,7 +67,7 @@ export class QueueLog {
     return this.#depth;
   }
 
-  /** Takes over a file of an earlier process; to be called in the order of the sequence. */
+  /** Takes over a file of an earlier process. Call it in the order of the sequence numbers. */
   adopt(segment: Segment, sequence: number): void {
     this.#nextSequence = sequence + 1;
     this.#segments.push(segment);

@@ -11,8 +11,8 @@
  * | 28    | seal: u32 offset of the end, u32 records, u32 CRC-32 of both; else zeros    |
  * | 40    | the name, then the records                                                  |
  *
- * A cursor that cannot be read means: from the beginning, which reads twice and loses nothing. A seal that cannot be read
- * means that the records are counted.
+ * If the cursor is damaged, reading starts at the beginning, which reads records twice but loses none. If the seal is
+ * damaged, the records are counted.
  */
 import { fstatSync, readSync, writeSync } from 'node:fs';
 import { crc32 } from 'node:zlib';

@@ -97,7 +97,7 @@ export class Segment {
     return this.#extent.endBytes;
   }
 
-  /** Records that are not done with. */
+  /** Number of records that are not done. */
   get depth(): number {
     return this.#extent.records - this.#extent.passedRecords;
   }
@@ -170,7 +170,7 @@ export class Segment {
     this.#writeSlot(SEAL_AT, this.#extent.endBytes, this.#extent.records);
   }
 
-  /** Makes written data reach the disk. */
+  /** Syncs written data to the disk. @returns the error, or null */
   async sync(): Promise<NodeJS.ErrnoException | null> {
     if (this.#gone || this.#syncing) return null;
     const wasClosed = this.#fd === undefined || this.#closing;
@@ -201,7 +201,7 @@ export class Segment {
     rmSync(this.path, { force: true });
   }
 
-  /** Keeps a damaged file for people, out of the way. */
+  /** Renames a damaged file, so that it is kept for people but no longer read. */
   setAside(): void {
     this.#gone = true;
     this.close();

@@ -26,7 +26,7 @@ const SYNC_INTERVAL_MS = 50;
 export interface SpoolOptions extends Contents {
   /** A directory used by this spool alone; created with mode 0700. */
   readonly directory: string;
-  /** Limit of the total size of all queues. A queue takes at most as much as is left free then. */
+  /** Limit of the total size of all queues. A single queue may be at most as large as the space that is still free. */
   readonly maxBytes: number;
   readonly maxQueueBytes: number;
   readonly clock?: Clock;
@@ -72,7 +72,7 @@ export function openSpool(options: SpoolOptions): Spool {
 /** See {@link openSpool}. */
 export class Spool implements AsyncDisposable {
   readonly found: Found;
-  /** Milliseconds since 1970: records outlive the process, and so their times do. Steps of the wall clock within a process do not show. */
+  /** Milliseconds since 1970: records outlive the process. It runs with the monotonic clock, so steps of the wall clock do not show. */
   readonly nowMs: () => number;
   readonly #options: SpoolOptions;
   readonly #lock: FileLock;
@@ -135,7 +135,7 @@ export class Spool implements AsyncDisposable {
   }
 
   /**
-   * A record for {@link append}, used again by the next call; undefined for a line above 1 MiB.
+   * A record for {@link append}, valid until the next call; undefined for a line above 1 MiB.
    *
    * @param id - ASCII of up to `MAX_ID_BYTES`.
    */
@@ -150,7 +150,7 @@ export class Spool implements AsyncDisposable {
   ): SpoolRefusal | undefined {
     const sizeBytes = queue.sizeBytes + queue.growth(record.sizeBytes);
     if (sizeBytes > this.#options.maxQueueBytes) return 'queue_full';
-    // No more than is free: so one full queue leaves half to the others, two leave a third, and so on.
+    // A queue may be no larger than the free space: so one full queue leaves half to the others, two leave a third, and so on.
     if (sizeBytes > this.#options.maxBytes - this.#sizeBytes) return 'full';
     try {
       queue.append(record.buffer, record.sizeBytes);

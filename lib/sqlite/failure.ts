@@ -1,4 +1,4 @@
-/** Failures of a disk or a database, from SQLite's codes to those of the catalogue. */
+/** Failures of a disk or a database: turns SQLite's codes into those of the catalogue of errors. */
 import { type ErrorCode, errorCodes, RampartError } from '../errors/errors.ts';
 
 /** SQLite's description of a failure, in a form that passes between threads. */
@@ -22,7 +22,7 @@ export function primaryCode({ resultCode }: SqliteFailure): number | undefined {
   return resultCode === undefined ? undefined : resultCode & 0xff;
 }
 
-/** Result codes that mean something to the reader (sqlite.org/rescode.html). */
+/** The result codes that this product distinguishes (sqlite.org/rescode.html). */
 export const sqliteCodes = {
   BUSY: 5,
   READONLY: 8,
@@ -45,7 +45,7 @@ const full: readonly [ErrorCode, string] = [
   errorCodes.FULL,
   'Free space on that file system; no restart is needed',
 ];
-/** Keyed by result code: an extended one where it means something of its own, else the primary one. */
+/** What codes mean, keyed by extended result code if that has a meaning of its own, else by the primary one. */
 const meanings: Readonly<Record<number, readonly [ErrorCode, string]>> = {
   [sqliteCodes.CORRUPT]: damaged,
   [sqliteCodes.NOTADB]: damaged,

@@ -1,6 +1,6 @@
 /** The health of a process: whether it is alive, and whether it is ready. */
 
-/** Why a part is not well, or undefined when it is. Asked at each request: it has to be quick. */
+/** Returns why a part is not well; undefined if it is. Called at each request, so it must be quick. */
 export type Ask = () => string | undefined;
 
 interface Part {
@@ -40,7 +40,7 @@ export class Health {
    * Registers a readiness check, for a part that the process needs to do its work. Dispose the result when the
    * part ends.
    *
-   * @param remark - What else there is to know while it is ready; undefined: nothing.
+   * @param remark - Returns what to add while the part is ready; undefined: nothing.
    */
   ready(part: string, ask: Ask, remark?: Ask): Disposable {
     return add(this.#ready, part, { problem: ask, remark });

@@ -61,7 +61,7 @@ export class Backoff {
     return this.#attempts;
   }
 
-  /** Counts a failure: how long to wait now. */
+  /** Counts a failure. @returns how long to wait now, in milliseconds */
   nextMs(): number {
     return backoffDelayMs(this.#attempts++, this.#options);
   }
@@ -83,7 +83,7 @@ export class KeyedBackoff<K> {
     this.#options = options;
   }
 
-  /** Counts a failure of `key`: how long to wait now. */
+  /** Counts a failure of `key`. @returns how long to wait now, in milliseconds */
   nextMs(key: K): number {
     const attempt = this.#attempts.get(key) ?? 0;
     this.#attempts.set(key, attempt + 1);
@@ -95,7 +95,7 @@ export class KeyedBackoff<K> {
     return this.#attempts.get(key) ?? 0;
   }
 
-  /** After a success, or when the key is gone for good. */
+  /** Call it after a success, or when the key is gone for good. */
   forget(key: K): void {
     this.#attempts.delete(key);
   }

@@ -1,7 +1,7 @@
 /** Where time comes from, so that tests can bring their own. */
 
 export interface Clock {
-  /** Milliseconds that only grow; the zero means nothing. For every decision. */
+  /** Milliseconds that only grow, from an arbitrary zero. For every decision. */
   monotonicMs(): number;
   /** Milliseconds since 1970. For timestamps that people read, never for a decision: it can be set and skewed. */
   wallMs(): number;

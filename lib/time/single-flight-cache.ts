@@ -26,7 +26,7 @@ interface Flight<Value> {
 }
 
 /**
- * Keeps answers by key, in memory alone. A failure goes to all who wait for it, and is not kept.
+ * Keeps answers by key, in memory only. A failure goes to all waiting callers, and is not kept.
  *
  * @example
  * const pods = new SingleFlightCache<Pod[]>({ fresh: { sinceStartMs: 5_000 }, maxEntries: 100 });

@@ -1,6 +1,6 @@
 /**
- * X.509 certificates (RFC 5280) for one server: an authority of its own, and what it signs. node:crypto reads
- * certificates and signs bytes, but makes no certificates, and an openssl binary is not on every machine.
+ * X.509 certificates (RFC 5280) for one server: its own authority, and the certificates that it signs. node:crypto
+ * reads certificates and signs bytes, but makes no certificates, and not every machine has an openssl binary.
  *
  * Keys are ECDSA on P-256.
  */
@@ -32,7 +32,7 @@ import {
   utf8String,
 } from './der.ts';
 
-/** PEM. */
+/** A private key and its certificate, in PEM. */
 export interface KeyAndCertificate {
   readonly key: string;
   readonly cert: string;

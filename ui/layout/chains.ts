@@ -1,4 +1,4 @@
-/** Programs below each other, in the order in which a packet meets them. */
+/** A layout with programs below each other, in the order in which a packet passes them. */
 import type { DrawnItem, DrawnPicture } from '../../apps/ui/report.ts';
 import { cut, fitted, type Label, type Layout, type Line, type Shape, widthOf } from './layout.ts';
 

@@ -1,4 +1,4 @@
-/** Rows and columns. */
+/** A layout in rows and columns. */
 import type { DrawnPicture } from '../../apps/ui/report.ts';
 import { cut, fitted, type Label, type Layout, type Shape, widthOf } from './layout.ts';
 

@@ -1,4 +1,4 @@
-/** A lane for each pair of names, with a dot for what happened at a time. */
+/** A layout with a lane for each pair of names, and a dot for each event at its time. */
 import type { DrawnPicture } from '../../apps/ui/report.ts';
 import { fitted, type Label, type Layout, type Line, type Shape, widthOf } from './layout.ts';
 
@@ -60,7 +60,7 @@ export function lanesLayout({ items, span }: Lanes, width: number): Layout {
   return { width, height: y, frames: [], lines, labels, shapes };
 }
 
-/** `10:42`, as the clock of the page. */
+/** A time of day like `10:42`, in the time zone of the browser. */
 function hourText(timeMs: number): string {
   const time = new Date(timeMs);
   return [time.getHours(), time.getMinutes()].map((part) => String(part).padStart(2, '0')).join(':');

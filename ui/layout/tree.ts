@@ -1,4 +1,4 @@
-/** A tree map: directories as frames around what is in them (squarified: Bruls, Huizing, van Wijk, 2000). */
+/** A layout as a tree map: directories as frames around what is in them (squarified: Bruls, Huizing, van Wijk, 2000). */
 import type { DrawnItem, DrawnPicture } from '../../apps/ui/report.ts';
 import { type Box, fitted, type Label, type Layout, type Shape } from './layout.ts';
 

@@ -22,7 +22,7 @@ import {
 } from './kubeconfig.ts';
 
 export interface ClusterAccess {
-  /** `https://10.0.0.1:6443`, with a path where the server is behind one. */
+  /** `https://10.0.0.1:6443`, and a path if the server is behind one. */
   readonly server: URL;
   /** Connects to this unix socket instead of the server's host and port. */
   readonly socketPath?: string;
@@ -32,7 +32,7 @@ export interface ClusterAccess {
   readonly ca?: string | undefined;
   /** Accepts any server certificate. */
   readonly insecure?: boolean;
-  /** The name that the server's certificate must have, where it is not the host's. */
+  /** The name that the server's certificate must have, if it differs from the host's. */
   readonly serverName?: string | undefined;
   readonly credentials: Credentials;
   /** Sent with every request, e.g. for impersonation. */

@@ -52,7 +52,7 @@ export class ExecCredentials implements Credentials {
     signal.throwIfAborted();
     if (this.#cached && this.#clock.wallMs() < this.#cached.expiresMs) return this.#cached.credential;
     this.#running ??= this.#run().finally(() => (this.#running = undefined));
-    // The run continues for the others, and for the next request.
+    // If the signal aborts, the run continues for other callers, and for the next request.
     return orAborted(this.#running, signal);
   }
 
@@ -67,7 +67,7 @@ export class ExecCredentials implements Credentials {
   }
 }
 
-/** The program's output on stdout. */
+/** Runs the program. @returns what it wrote to stdout */
 async function runPlugin(options: ExecOptions): Promise<string> {
   const { apiVersion, command, args, env, cluster, timeoutMs = 60_000, stderr = 'inherit' } = options;
   const info = {

@@ -159,7 +159,7 @@ export class IndexedCache<T extends KubeObject> {
   }
 
   /**
-   * @throws {RampartError} `INPUT` for an unknown index; the same holds for the other calls about indexes.
+   * @throws {RampartError} `INPUT` for an unknown index; the same is true of the other methods for indexes.
    */
   byIndex(name: string, value: string): T[] {
     return this.keysByIndex(name, value).map((key) => this.get(key) as T);
@@ -213,7 +213,7 @@ export class IndexedCache<T extends KubeObject> {
     const entry = this.#entries.get(key);
     if (entry !== undefined && entry.version === version && version !== '') {
       entry.list = this.#lists;
-      // After the server's history was put back, the same version may mean another state.
+      // After the server's data was restored from a backup, the same version may mean another state.
       if (!options.force || this.#texts.read(entry.handle) === (options.text ?? JSON.stringify(object))) {
         return 'same';
       }

@@ -5,7 +5,7 @@
 import type { KubeObject } from '../object/object.ts';
 
 const NAME = '"managedFields":';
-/** Replaces the list. No server sends this value: if it is in the metadata, the list was cut out there. */
+/** The value that replaces the list. No server sends it: if it is found in the metadata, the list was cut out there. */
 const LEFT_OUT = 0;
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];

@@ -28,7 +28,7 @@ const PAGE_TRIES = 5;
 /** After a paged list has expired this often, it is requested as a whole. */
 const EXPIRED_LISTS = 2;
 /**
- * After this many lists in a row that are older than the cache, the server's history must have been put back.
+ * After this many lists in a row that are older than the cache, the server must have been restored from a backup.
  */
 const STALE_LISTS = 3;
 /** After this many watches in a row that brought only an error, a list may help. */
@@ -49,8 +49,8 @@ const WATCH_SLACK_MS = 30_000;
  *
  * - The cache converges to the state of the server as soon as lists and watches come through.
  * - No object goes back to an older state, as far as versions can be compared, neither by repeated events
- *   nor by an old list. The one exception is a server whose history was put back, e.g. from a backup: when
- *   three lists in a row are older than the cache, the third is taken.
+ *   nor by an old list. The one exception is a server that was restored from a backup: when three lists in a
+ *   row are older than the cache, the third is taken.
  * - A resource that does not exist (404), or must not be listed (403), is an error like others: the cache
  *   keeps what it had, and is not synced if it never was.
  *
@@ -250,7 +250,7 @@ class Reflector<T extends KubeObject> {
       this.#failedWatches = fresh ? 0 : this.#failedWatches + 1;
       if (error !== ended) throw error;
     } finally {
-      // Only old events: the server's history may have been put back, which only a list can show.
+      // Only old events came: the server may have been restored from a backup, which only a list can show.
       if (stale > 0 && !fresh) this.#listNeeded = true;
     }
   }
@@ -301,7 +301,7 @@ class Reflector<T extends KubeObject> {
     }
   }
 
-  /** Decides whether to list or to watch next, from why a list or a watch failed. */
+  /** Decides whether to list or to watch next, by the reason that a list or a watch failed. */
   #failed(error: unknown): void {
     if (error instanceof StaleListError) this.#staleLists++;
     if (isGone(error)) {

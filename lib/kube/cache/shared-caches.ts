@@ -7,7 +7,7 @@ import type { ReflectorMetrics } from './reflector-metrics.ts';
 import { runReflector } from './reflector.ts';
 import type { ReflectorClient } from './reflector-options.ts';
 
-/** Which objects, and how much of each. */
+/** Which objects to cache, and which part of each. */
 export interface CacheQuery<T extends KubeObject> {
   readonly type: ResourceType<T>;
   /** Default: all. */

@@ -23,13 +23,13 @@ const HEADER_BYTES = 8;
 const FIRST_SLAB_BYTES = 8 * 1024;
 /** A longer text than this share of a slab gets a slab of its own. */
 const OWN_SLAB_SHARE = 4;
-/** Removed texts are squeezed out once they take one part in this many of the filled bytes. */
+/** The space of removed texts is reclaimed once it is one part in this many of the filled bytes. */
 const WASTE_SHARE = 6;
 
 /**
  * Keeps texts under handles, which are small whole numbers. A text takes its length in UTF-8 and some 24
- * bytes. Later calls squeeze out removed texts in small steps, so that no more than a sixth is waste, plus
- * two slabs. A new slab is as large as all texts kept by then, up to a limit.
+ * bytes. Later calls reclaim the space of removed texts in small steps, so that no more than a sixth is waste,
+ * plus two slabs. A new slab is as large as all texts kept by then, up to a limit.
  */
 export class TextArena {
   readonly #slabBytes: number;

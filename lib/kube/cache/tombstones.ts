@@ -15,7 +15,7 @@ export class Tombstones {
     this.#limit = limit;
   }
 
-  /** Whether that version of an absent object is older than its deletion. */
+  /** Whether this version of an absent object is older than its deletion. */
   covers(key: string, version: string): boolean {
     const notAfter = (known: string): boolean => (compareVersions(version, known) ?? 1) <= 0;
     return notAfter(this.#deleted.get(key) ?? '') || notAfter(this.#floor);

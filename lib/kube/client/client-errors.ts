@@ -57,7 +57,7 @@ const reasons: Readonly<Record<number, string>> = {
   504: 'Timeout',
 };
 
-/** How much of an answer is shown that is not a Status. */
+/** How much is shown of an answer that is not a Status. */
 const SHOWN_CHARACTERS = 200;
 
 interface FailedAnswer {
@@ -69,7 +69,7 @@ interface FailedAnswer {
   readonly secrets?: readonly string[];
 }
 
-/** The error for an answer: from its Status, or from the HTTP status where another program answered. */
+/** The error for an answer: from its Status or, if another program answered, from the HTTP status. */
 export function errorFromAnswer({ what, status, body, retryAfterMs, secrets = [] }: FailedAnswer): KubeError {
   const parsed = parseStatus(body);
   if (parsed !== undefined) return errorFromStatus(what, parsed, { status, retryAfterMs, secrets });

@@ -89,7 +89,7 @@ export class KubeClient implements Disposable {
     return this.#call('get', type, target, { method: 'GET', ...options });
   }
 
-  /** A collection, or one page of it; of all namespaces where `target` names none. */
+  /** A collection, or one page of it; of all namespaces if `target` names none. */
   list<T extends KubeObject>(
     type: ResourceType<T>,
     target: Target = {},
@@ -112,7 +112,7 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * Creates an object; or posts it to the `subresource` (`token`) of the object of this name, which is what the answer is from.
+   * Creates an object. With `subresource` (such as `token`), posts to that of the existing object of this name, and returns its answer.
    *
    * @throws {KubeError} {@link isAlreadyExists} if there is an object with this name.
    */

@@ -139,7 +139,7 @@ export class Connection implements Disposable {
       }
       const retryAfterMs = retryAfter(status, incoming.headers['retry-after'], this.clock);
       if (retryAfterMs !== undefined && request.idempotent && retries < this.#maxRetries) {
-        // Waiting past the call's own time would only change the error into a worse one.
+        // Waiting longer than the call may take would only replace the error by a less useful one.
         if (retryAfterMs < scope.leftMs) {
           retries++;
           await sleep(this.clock, retryAfterMs, scope.signal);
@@ -236,12 +236,12 @@ export function checkIsJson(what: string, { headers }: Incoming): void {
   throw unreachable(what, `the response is ${type}; expected application/json`);
 }
 
-/** How long the server asks to wait, where it does. */
+/** How long the server asks to wait; undefined if it does not. */
 function retryAfter(status: number, header: string | undefined, clock: Clock): number | undefined {
   if (status !== 429 && status !== 503) return undefined;
   if (header !== undefined && /^\d+$/.test(header.trim())) return Number(header) * 1000;
   const dateMs = header === undefined ? NaN : Date.parse(header);
   if (!Number.isNaN(dateMs)) return Math.max(0, dateMs - clock.wallMs());
-  // A 503 without a time may be lasting; the caller's own backoff is the better one.
+  // A 503 without a time may last long: it is left to the caller's own backoff.
   return status === 429 ? DEFAULT_RETRY_AFTER_MS : undefined;
 }

@@ -96,7 +96,7 @@ export class Http2Session implements Disposable {
     const onAbort = (): void => {
       if (answer !== undefined) return void answer.destroy(asError(signal.reason));
       cancel(stream);
-      // A lease is lost before pings find a dead peer. Running requests continue: the server may be slow
+      // Pings find a dead peer too late to keep a lease. Running requests continue: the server may be slow
       // rather than gone.
       const waitedMs = this.#clock.monotonicMs() - startedMs;
       if (this.#heardMs < startedMs && waitedMs >= DOUBTFUL_MS) this.#doubtful = true;
@@ -117,7 +117,7 @@ export class Http2Session implements Disposable {
     }
   }
 
-  /** No new streams; ends with the last of those that run. */
+  /** Opens no more streams; the session ends with the last running one. */
   close(): void {
     this.#session.close();
   }

@@ -1,4 +1,4 @@
-/** The HTTP/2 connections to one server with one client certificate: one, and more only where the server's limit asks for it. */
+/** The HTTP/2 connections to one server with one client certificate: one, and more only if the server's limit of streams is reached. */
 import type { ClientHttp2Session } from 'node:http2';
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
 

@@ -123,7 +123,7 @@ export class Transport implements Disposable {
       incoming = response;
       resolve({ status: response.statusCode ?? 0, headers: response.headers, body: response });
     });
-    // Stays: after the answer has begun, an error comes from its body, and one here would end the process.
+    // This listener stays: after the answer has begun, its body reports errors, and one here would end the process.
     request.on('error', reject);
     const onAbort = (): void => void (incoming ?? request).destroy(asError(signal.reason));
     signal.addEventListener('abort', onAbort, { once: true });
@@ -171,7 +171,7 @@ export class Transport implements Disposable {
     const { ca, insecure = false, serverName, server } = this.#access;
     let secureContext;
     try {
-      // Node.js accepts any text: as an authority that has signed nothing.
+      // Node.js accepts any text as an authority, which has then signed nothing.
       if (ca !== undefined && !ca.includes('-----BEGIN'))
         throw new Error('the certificate authority is not a certificate in PEM form');
       // Made once: otherwise each connection would parse the texts again.

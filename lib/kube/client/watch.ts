@@ -60,7 +60,7 @@ export async function* watchLines(
   const chunks = (incoming.body as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
   try {
     for (;;) {
-      // Only while waiting for bytes: how long the reader of the lines takes is its own affair.
+      // The limit applies only while waiting for bytes, not to the time that the reader of the lines takes.
       scope.limit(idleTimeoutMs, () => unreachable(what, `no data for ${idleTimeoutMs} ms`));
       const next = await chunks.next();
       scope.unlimit();

@@ -2,7 +2,7 @@
 import type { Clock } from '../../time/clock.ts';
 import { WorkQueue } from './workqueue.ts';
 
-/** After an outage a key waits no longer than reflectors do (30 s), and hardly for the retries of others. The caller disposes it. */
+/** The limits let keys recover from an outage as soon as reflectors do (30 s), many at the same time. The caller disposes the queue. */
 export function keyQueue(clock?: Clock): WorkQueue {
   return new WorkQueue({
     clock,

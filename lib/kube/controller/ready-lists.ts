@@ -1,5 +1,5 @@
-/** Keys that are ready to be processed, by priority. */
-/** 0 is the most urgent. */
+/** Keys that are ready to be processed, by level. */
+/** The level of a key: 0 is the most urgent. */
 export type Urgency = 0 | 1;
 
 /** How often level 1 is passed over before it is served: a full level 0 leaves it a tenth of the workers. */

@@ -7,9 +7,9 @@ import { DelayHeap } from './delay-heap.ts';
 import { type Ready, ReadyLists, type Urgency } from './ready-lists.ts';
 
 export interface WorkQueueOptions {
-  /** For `addRateLimited`, per key. Default: 5 ms to 1,000 s. */
+  /** The delays of `addRateLimited` for one key. Default: 5 ms to 1,000 s. */
   readonly backoff?: BackoffOptions;
-  /** For `addRateLimited`, over all keys. Default: 10 per second, 100 at once. */
+  /** The rate of `addRateLimited` for all keys together. Default: 10 per second, 100 at once. */
   readonly retryLimit?: Omit<RateLimitOptions, 'clock'>;
   readonly clock?: Clock | undefined;
 }
@@ -205,7 +205,7 @@ export class WorkQueue<K = string> implements Disposable {
     this.shutDown();
   }
 
-  /** Counts of this moment; `longestRunningMs` looks at every key that is being worked on. */
+  /** The present counts. Visits every key that is being worked on, for `longestRunningMs`. */
   stats(): QueueStats {
     const nowMs = this.#clock.monotonicMs();
     let longestRunningMs = 0;

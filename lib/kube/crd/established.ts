@@ -1,4 +1,4 @@
-/** Waiting until a CustomResourceDefinition is served: before that its objects cannot be written. */
+/** Waits until a CustomResourceDefinition is served: before that, its objects cannot be written. */
 import type { V1CustomResourceDefinition } from '@kubernetes/client-node';
 
 import { errorCodes, RampartError } from '../../errors/errors.ts';
@@ -27,8 +27,8 @@ interface EstablishedOptions {
  * Resolves when the definition is established.
  *
  * @param name such as `widgets.example.com`.
- * @throws {RampartError} `API` when it takes too long, with the server's reason; as `KubeClient.get`, also if
- * the definition does not exist; the signal's reason.
+ * @throws {RampartError} `API` when it takes too long, with the server's reason; what `KubeClient.get` throws, for
+ *   example if the definition does not exist; the signal's reason.
  */
 export async function established(
   client: KubeClient,

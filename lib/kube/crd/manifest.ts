@@ -5,7 +5,7 @@ import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { Resource, VersionDefinition } from './resource.ts';
 import { type JsonSchema, object } from './schema.ts';
 
-/** The parts that are read here and in tests; the whole is `apiextensions.k8s.io/v1`. */
+/** The parts of a CustomResourceDefinition (`apiextensions.k8s.io/v1`) that are read here and in tests. */
 export interface CrdManifest {
   readonly apiVersion: 'apiextensions.k8s.io/v1';
   readonly kind: 'CustomResourceDefinition';

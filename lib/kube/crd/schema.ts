@@ -87,7 +87,7 @@ interface StringOptions extends Common<string> {
   /** In characters. Set a `maxLength` for strings that rules read: the API server estimates the cost of rules by it. */
   readonly minLength?: number;
   readonly maxLength?: number;
-  /** A regular expression of RE2, not anchored. */
+  /** A regular expression in RE2 syntax, not anchored. */
   readonly pattern?: string;
   /** `date-time`, `duration`, `uri`, `ipv4`, `uuid`, ...; one that the API server does not know is ignored. */
   readonly format?: string;
@@ -133,9 +133,9 @@ export function boolean<const O extends Common<boolean>>(
   return make({ type: 'boolean' }, optionsOf(described, options));
 }
 
-/** The bounds are for the integers. */
+/** The bounds apply to integers. */
 interface IntOrStringOptions extends Common<number | string>, Bounds {
-  /** For the strings. */
+  /** A regular expression for strings. */
   readonly pattern?: string;
   readonly maxLength?: number;
 }
@@ -223,8 +223,8 @@ export function anyValue<const O extends Common<unknown>>(
 }
 
 /**
- * Bytes, in base64 or as a list of integers. Without a type: `format` alone takes both (kube-openapi, `pkg/validation/validate/type.go`), and
- * server-side apply takes no list for a string.
+ * Bytes, in base64 or as a list of integers. The schema has no type: `format` alone accepts both forms (kube-openapi,
+ * `pkg/validation/validate/type.go`), while server-side apply accepts no list for the type string.
  */
 export function bytes<const O extends Common<string | readonly number[]>>(
   options?: O,

@@ -28,17 +28,17 @@ export interface EventEntry {
 export interface AggregationLimits {
   /** A series ends after this long without an event. Default: 6 minutes. */
   readonly seriesEndMs: number;
-  /** How many notes are distinguished. Default: 10. */
+  /** How many different notes of otherwise equal events get objects of their own. Default: 10. */
   readonly distinctNotes: number;
-  /** Notes are counted from the start after this long without a new one. Default: 10 minutes. */
+  /** The count of different notes starts again after this long without a new one. Default: 10 minutes. */
   readonly noteWindowMs: number;
   /** How many new event objects about one object may be created at once. Default: 25. */
   readonly burst: number;
   /** The rate of new event objects about one object after that. Default: one in 5 minutes. */
   readonly perSecond: number;
   /**
-   * How many series, groups of notes and objects are remembered, each. The one idle longest goes first.
-   * Default: 2048.
+   * How many series are remembered, and how many groups of notes, and how many objects. The one idle longest is
+   * forgotten first. Default: 2048.
    */
   readonly remembered: number;
 }

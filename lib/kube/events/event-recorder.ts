@@ -42,13 +42,13 @@ export interface EventRecorderOptions extends EventReporter {
 /** What became of the events so far. Each event counted in `recorded` is in exactly one of the other counts. */
 export interface EventStats {
   readonly recorded: number;
-  /** In the API, as an object or in the count of a series. */
+  /** Written to the API, as an object or in the count of a series. */
   readonly written: number;
-  /** Too many new ones about one object. */
+  /** Dropped because there were too many new events about one object. */
   readonly limited: number;
-  /** The queue was full, or the recorder had been stopped. */
+  /** Dropped because the queue was full or the recorder had been stopped. */
   readonly dropped: number;
-  /** The API does not accept them: no permission, namespace gone, not valid. */
+  /** Refused by the API: no permission, namespace gone, not valid. */
   readonly refused: number;
   /** Given up after repeated failures. */
   readonly failed: number;
@@ -255,7 +255,7 @@ export class EventRecorder implements AsyncDisposable {
     try {
       await client.create(events, eventObject(place, entry.record, entry, this.#options), { signal });
     } catch (error) {
-      // An earlier try of ours whose answer got lost; the name is unique.
+      // The name is unique, so this was an earlier try of ours whose answer got lost.
       if (!isAlreadyExists(error)) throw error;
       if (pending.writtenCount === 0) {
         this.#counts.written++;

@@ -32,7 +32,7 @@ export interface LeaderElectionOptions {
   readonly lock: LeaseStore;
   /**
    * The leader's work. Its signal aborts when leadership is lost or the election is stopped; then it has
-   * leaseDuration - renewDeadline (5 s by default) to end. After a loss it is called again when this process leads
+   * leaseDuration - renewDeadline (5 s by default) to end. After a loss `lead` is called again when this process leads
    * again; when it returns by itself, the election ends.
    */
   readonly lead: (signal: AbortSignal, term: Term) => Promise<void>;
@@ -40,9 +40,9 @@ export interface LeaderElectionOptions {
   readonly signal: AbortSignal;
   /** Must be unique among all processes. Default: the host's name and a random part. */
   readonly identity?: string;
-  /** Whole seconds. Default: 15. */
+  /** How long a lease lasts without renewal, in whole seconds. Default: 15. */
   readonly leaseDurationSeconds?: number;
-  /** Default: 10 s. */
+  /** How long the leader works after its last successful renewal. Default: 10 s. */
   readonly renewDeadlineMs?: number;
   /** Time from one try to the next. Default: 2 s. */
   readonly retryPeriodMs?: number;

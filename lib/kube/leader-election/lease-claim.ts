@@ -86,7 +86,7 @@ export class LeaseClaim {
     signal.throwIfAborted();
     if (lease?.spec?.holderIdentity !== identity) return;
     const renewTime = apiMicroTime(this.#clock.wallMs());
-    // Absent and not empty, which the API refuses (kubernetes pkg/apis/coordination/validation, ValidateLeaseSpec).
+    // Without `holderIdentity`: the API refuses an empty one (kubernetes pkg/apis/coordination/validation, ValidateLeaseSpec).
     const { holderIdentity: _given, ...rest } = lease.spec;
     const spec = { ...rest, leaseDurationSeconds: 1, renewTime };
     try {
@@ -118,7 +118,7 @@ export class LeaseClaim {
       this.#observe(taken);
       return { lease: taken, sentMs };
     } catch (error) {
-      // Another candidate was quicker; or it was a request of our own that arrived late, or a label of our lease.
+      // Another candidate was quicker, or an earlier request of our own arrived late, or a label of our lease was changed.
       if (!onceMore || !(isConflict(error) || isAlreadyExists(error))) throw error;
       signal.throwIfAborted();
       return await this.#acquire(signal, false);

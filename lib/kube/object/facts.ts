@@ -96,7 +96,7 @@ export function nodeFacts(node: Node): Node {
   } as Node;
 }
 
-/** Whether the runtime's uid of a pod is that of this object. */
+/** Whether this object is the pod that the runtime knows by this uid. */
 export function isPod({ metadata }: Pod, runtimeUid: string): boolean {
   return metadata.uid === runtimeUid || metadata.annotations?.[configHash] === runtimeUid;
 }

@@ -2,8 +2,8 @@
  * Kubernetes objects as JSON has them, and how the API names their resources.
  *
  * The types are those of `@kubernetes/client-node`, which are generated from the API's own description. Its
- * classes hold `Date`s where JSON holds strings, and they rename fields that are words of the language
- * (`_default`, `_continue`); {@link Wire} undoes the first, so do not use it for a type that has the second.
+ * classes have `Date`s for strings of JSON, and they rename fields that are keywords of JavaScript (`_default`,
+ * `_continue`). {@link Wire} undoes only the former: do not use it for a type with renamed fields.
  */
 import type {
   V1ConfigMap,
@@ -22,7 +22,7 @@ import type {
 
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
-/** `T` with every `Date` as the string that it is in JSON. */
+/** `T` with a string, as in JSON, for every `Date`. */
 export type Wire<T> = T extends Date
   ? string
   : T extends readonly (infer Item)[]
@@ -122,7 +122,7 @@ export function apiVersionOf({ group, version }: Pick<ResourceType, 'group' | 'v
   return group === '' ? version : `${group}/${version}`;
 }
 
-/** Which object, or which collection where `name` is absent. */
+/** Which object or, if `name` is absent, which collection. */
 export interface Target {
   /** Absent for cluster-scoped resources, and for a collection over all namespaces. */
   readonly namespace?: string | undefined;

@@ -42,7 +42,7 @@ export function parseFieldSelector(text: string, supported?: (field: string) => 
   return terms;
 }
 
-/** Whether an object is selected; `fieldOf` gives a field's value, `undefined` or '' where it is absent. */
+/** Whether an object is selected; `fieldOf` gives a field's value, `undefined` or '' if it is absent. */
 export function fieldsMatch(
   selector: FieldSelector,
   fieldOf: (field: string) => string | undefined,
@@ -52,7 +52,7 @@ export function fieldsMatch(
   );
 }
 
-/** The value that `field` must have for any match, for reading one object in place of a list. */
+/** The value that `field` must have for any match, or undefined: to read one object in place of a list. */
 export function requiredFieldValue(selector: FieldSelector, field: string): string | undefined {
   return selector.find((term) => term.field === field && term.operator === '=')?.value;
 }

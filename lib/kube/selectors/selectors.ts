@@ -84,7 +84,7 @@ const objectOperators: ReadonlyMap<unknown, LabelOperator> = new Map([
 /**
  * Reads the object form. Without a selector (`null`, `undefined`) nothing is selected; `{}` selects everything.
  *
- * @throws {SelectorError} for anything that is not of that form, whatever was handed in.
+ * @throws {SelectorError} for anything that does not have this form, whatever its type.
  */
 export function labelSelectorOf(object: LabelSelectorObject | null | undefined): LabelSelector {
   if (object === null || object === undefined) return { requirements: [], selectsNothing: true };
@@ -163,7 +163,7 @@ function holds({ key, operator, values }: LabelRequirement, labels: Labels): boo
 const int64 = { min: -(2n ** 63n), max: 2n ** 63n - 1n };
 
 function integerOf(text: string | undefined): bigint | undefined {
-  // The length is bounded before BigInt sees the text: its cost grows with the square of it.
+  // The length is limited first: the cost of BigInt grows with its square.
   if (text === undefined || text.length > 100 || !/^[+-]?[0-9]+$/.test(text)) return undefined;
   const value = BigInt(text.replace('+', ''));
   return value < int64.min || value > int64.max ? undefined : value;

@@ -45,8 +45,8 @@ export interface SignatureTerms {
  * Verifies that an artifact has the required signatures.
  *
  * @param digest - Of the artifact that the reference points at.
- * @throws {RampartError} `PRIVILEGE` if it does not, or if that cannot be determined here; `INPUT` for a trust root that cannot be read; as
- *   `Registry.pull`
+ * @throws {RampartError} `PRIVILEGE` if it does not have them, or if that cannot be determined here; `INPUT` for a trust root that cannot
+ *   be read; what `Registry.pull` throws
  */
 export async function verifySignatures(
   registry: Pick<Registry, 'layer' | 'pull'>,
@@ -165,7 +165,7 @@ function unmet(
   });
 }
 
-/** Undefined if the registry has none. */
+/** The signatures of an artifact; undefined if the registry has none. */
 async function signaturesOf(
   registry: Pick<Registry, 'layer' | 'pull'>,
   artifact: Pick<Artifact, 'reference' | 'referenceDigest'>,

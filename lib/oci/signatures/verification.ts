@@ -15,7 +15,7 @@ export interface PublicKeyRequirement {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** With a certificate from Sigstore: an identity and its issuer. */
+/** A signature with a certificate from Sigstore is required: its identity and issuer. */
 export interface KeylessRequirement {
   readonly kind: 'genericIssuer' | 'githubAction';
   readonly issuer: string;

@@ -32,8 +32,8 @@ const MAX_RECORD_BYTES = 8192;
 const KERNEL_BTF_MISSING = 'this kernel has no BTF';
 
 /**
- * How changes are seen. `kprobe`: at each inotify event, in the process that made it, and what `raw_tracepoint` sees.
- * `raw_tracepoint`: where the kernel sets an inode's change time (since 6.13) or marks it dirty.
+ * How changes are seen. `raw_tracepoint`: when the kernel sets an inode's change time (since 6.13) or marks it dirty.
+ * `kprobe`: in addition at each inotify event, in the process that caused it.
  */
 const changeSensorModes = ['kprobe', 'raw_tracepoint'] as const;
 export type ChangeSensorMode = (typeof changeSensorModes)[number];
@@ -240,7 +240,7 @@ function attach(object: BpfObject, mode: ChangeSensorMode): readonly BpfLink[] {
     if (links.length === 0) {
       links.push(
         ...attachAll(
-          // ext4 keeps what it makes dirty in its own journal (include/trace/events/ext4.h).
+          // ext4 has a tracepoint of its own, because it marks inodes dirty in its journal (include/trace/events/ext4.h).
           [dirtyTracepoint, 'ext4_mark_inode_dirty'].map(
             (name) => () => attachIfThere(object, 'inode_dirty', name),
           ),

@@ -10,8 +10,7 @@ export type ByteString = string;
  * - `attributes`: permissions, owner, times, extended attributes, number of links
  * - `modified`: the content
  * - `closed`: a descriptor that could write was closed
- * - `changed`: the kernel saw the inode change in an unknown way; of a directory also: a name in it came or
- *   went
+ * - `changed`: the inode changed in an unknown way; for a directory also: a name in it came or went
  */
 const changeKinds = [
   'created',

@@ -1,6 +1,6 @@
 /**
- * Where the programs of changes.bpf.c put things: bpf/changes.h as byte offsets. layout.test.ts compares every number here
- * with the BTF of the committed object, or of the header where the object does not carry it.
+ * The memory layout of the programs of changes.bpf.c: bpf/changes.h as byte offsets. layout.test.ts compares every number
+ * here with the BTF of the committed object or, for types that it lacks, of the header.
  */
 
 /** `struct directory`, the value of a watched directory. */

@@ -1,4 +1,4 @@
-/** A set of paths. Finding those below a directory costs no more than their number. Pure. */
+/** A set of paths. Finding those below a directory takes time in proportion to their number. Pure. */
 import type { ByteString } from './change.ts';
 
 export class PathTree {

@@ -12,7 +12,7 @@ export interface PendingChange {
   readonly below: boolean;
   /** When the first change was added. */
   readonly addedMs: number;
-  /** The one of the first change, see {@link PendingChanges.add}. */
+  /** `sinceMs` of the first change, see {@link PendingChanges.add}. */
   readonly sinceMs: number;
 }
 

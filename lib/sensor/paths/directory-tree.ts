@@ -95,14 +95,14 @@ export class DirectoryNode {
     this.identity = identity;
   }
 
-  /** The path, as seen from the root, of a file in this directory that an access due to {@link Sensor.expectFilesIn} was to. */
+  /** The path, as seen from the root, of the file of an access, which {@link Sensor.expectFilesIn} reported for this directory. */
   pathOf({ from, to }: Pick<Access, 'from' | 'to'>): string {
     const { path } = this;
     const name = from === '' ? to : from;
     return `${path === '/' ? '' : fromByteString(path)}/${name.slice(name.lastIndexOf('/') + 1)}`;
   }
 
-  /** A byte string. */
+  /** The path from the root, a byte string. */
   get path(): string {
     return this.parent === undefined ? this.name : pathIn(this.parent, this.name);
   }

@@ -28,7 +28,7 @@ interface NameListener {
   readonly onOverflow: () => void;
 }
 
-/** Which nodes are under which watch: the same directory may be in several trees, and in one of them by several mounts. */
+/** Which nodes share a watch: the same directory may be in several trees, and several times in one by mounts. */
 export class TreeWatches implements Disposable {
   readonly #options: TreeWatchesOptions;
   readonly #maxDirectories: number;
@@ -109,7 +109,7 @@ export class TreeWatches implements Disposable {
     else nodes.add(node);
   }
 
-  /** The watch ends with its last node. */
+  /** Removes a node; its watch ends with the last one. */
   forget(node: DirectoryNode): void {
     const nodes = this.#byWd.get(node.wd);
     if (nodes === undefined || !nodes.delete(node) || nodes.size > 0) return;

@@ -1,8 +1,8 @@
 /**
- * Which files still exist, under whatever names: reported by the kernel, without holding them open.
+ * Follows which files still exist, under any name, without holding them open.
  *
- * An inotify watch on the file itself. It does not keep a deleted file's space, as an open descriptor would,
- * and it follows the file through every rename: it is a mark on the inode. IN_DELETE_SELF comes when the last
+ * It uses an inotify watch on the file itself: a mark on the inode, which follows the file through every rename
+ * and does not keep a deleted file's space, as an open descriptor would. IN_DELETE_SELF comes when the last
  * name is gone and no process has the file open (fsnotify_inoderemove in fs/dcache.c), IN_UNMOUNT with its
  * filesystem. The same holds on overlayfs, tmpfs and bind mounts.
  */
@@ -163,7 +163,7 @@ export class FileLives<H extends object> implements Disposable {
     if (this.#ended.length > 0) this.#reporting ??= setImmediate(() => this.#notify());
   }
 
-  /** Events are missing: the kernel's list of the watches says which are over (proc_pid_fdinfo(5)). */
+  /** Used if events are missing: the kernel's list of the watches shows which have ended (proc_pid_fdinfo(5)). */
   #compare(): void {
     const list = readFileSync(`/proc/self/fdinfo/${this.#inotify.number}`, 'latin1');
     const there = new Set<number>();

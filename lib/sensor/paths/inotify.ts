@@ -37,7 +37,7 @@ export const inotifyBits = {
  * - ATTRIB: permissions of a directory decide whether the path can be resolved at all. The kernel also sends
  * it for the other files in the directory; those are dropped by their name.
  * - Not DELETE_SELF and MOVE_SELF: the directory above is watched too and reports the name; a watch that ends
- * with its directory always says IGNORED.
+ * with its directory always reports IGNORED.
  * - Not MODIFY, ACCESS, OPEN, CLOSE: they never change where a path leads.
  */
 const WATCHED =
@@ -102,7 +102,7 @@ export interface Listener {
   touch(): void;
 }
 
-/** A directory under watch. `names` maps a name to whoever wants it; '' is the directory itself. */
+/** A directory under watch. `names` maps a name to its listeners; '' is the directory itself. */
 export interface WatchedDirectory {
   readonly wd: number;
   readonly names: Map<string, Listener | Set<Listener>>;
@@ -142,7 +142,7 @@ interface DirectoryWatchesOptions {
   readonly onError: (error: RampartError) => void;
 }
 
-/** Directories under watch, shared by everyone who wants a name in them, read on the event loop. */
+/** Directories under watch, shared by all listeners for names in them, and read on the event loop. */
 export class DirectoryWatches implements Disposable {
   readonly #inotify: Fd;
   readonly #poll: Poll;
@@ -169,8 +169,8 @@ export class DirectoryWatches implements Disposable {
   }
 
   /**
-   * Watches the directory behind an O_PATH descriptor. The caller adds an interest at once: a watch
-   * ends with its last one.
+   * Watches the directory behind an O_PATH descriptor. The caller adds a listener at once: a watch ends with its
+   * last listener.
    *
    * @param shown - The path for the error message.
    * @throws {RampartError} `LIMIT` when fs.inotify.max_user_watches is reached, `SYSTEM` otherwise.

@@ -26,7 +26,7 @@ const magics: ReadonlySet<number> = new Set([
   0x0187, // autofs, where a look may mount something
 ]);
 
-/** Whether a descriptor, O_PATH too, is a file in one of them. */
+/** Whether a descriptor, which may be O_PATH, is a file in a file system of the kernel. */
 export function isOfKernel(fd: Fd): boolean {
   try {
     return magics.has(statfsSync(`/proc/self/fd/${fd.number}`).type);

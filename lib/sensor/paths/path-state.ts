@@ -45,7 +45,7 @@ export interface PathTrackerOptions {
   readonly onProblem: (problem: RampartError) => void;
   /** Follow directories instead: they are the `file` of a state then, and a file is `unusable`. */
   readonly directories?: boolean;
-  /** The mounts below a root, as it was given, changed. Paths are reported as always. */
+  /** Called with a root, as it was given, when mounts below it have changed. Paths are reported as always. */
   readonly onMounts?: (root: string) => void;
   /** Disposes the tracker. */
   readonly signal?: AbortSignal;
@@ -62,14 +62,14 @@ export interface PathTrackerStats {
   readonly retrying: number;
 }
 
-/** Whether two states say the same; errors are compared by their message. */
+/** Whether two states are equal; errors are compared by their message. */
 export function samePathState(a: PathState, b: PathState): boolean {
   if (a.kind === 'file' && b.kind === 'file') return sameFile(a.identity, b.identity);
   if (a.kind === 'absent' && b.kind === 'absent') return a.missing === b.missing;
   return a.kind === 'unusable' && b.kind === 'unusable' && a.error.message === b.error.message;
 }
 
-/** A state, and whether only time can change it, so that no event will. */
+/** A state, and whether it may change without an event, so that the path has to be tried again. */
 export interface Reading {
   readonly state: PathState;
   readonly transient: boolean;

@@ -78,7 +78,7 @@ export class PathTracker implements Disposable {
   /** Problems reported since the last time all was well. */
   readonly #reported = new Set<string>();
   #problems: RampartError[] = [];
-  /** Roots opened for the running call; closed when the outermost one ends. */
+  /** Roots opened for the current call of `together`; closed when the outermost call ends. */
   readonly #openRoots = new OpenRoots();
   #depth = 0;
   #next: NodeJS.Immediate | undefined;
@@ -129,7 +129,7 @@ export class PathTracker implements Disposable {
     return this.together(() => this.#add(path));
   }
 
-  /** {@link PathTracker.add} for many. */
+  /** Like {@link PathTracker.add} for several paths. */
   addAll(paths: Iterable<TrackedPath>): void {
     this.together(() => {
       for (const path of paths) {

@@ -41,7 +41,7 @@ export interface RefreshContext {
 const silence: readonly Interest[] = [];
 const NO_FOLLOW = { noFollow: true } as const;
 
-/** The watches of a listener: kept from one refresh to the next, applying the difference. */
+/** The watches of a listener. A refresh keeps those that are still needed, adds new ones and drops the rest. */
 class Ear implements WalkVisitor<Watched> {
   readonly #listener: Listener;
   #old = silence;
@@ -52,7 +52,7 @@ class Ear implements WalkVisitor<Watched> {
     this.#listener = listener;
   }
 
-  /** Runs `refresh`, then gives up the interests that it did not ask for again. */
+  /** Runs `refresh`, then drops the watches that it did not request again. */
   renew<T>(context: RefreshContext, refresh: () => T): T {
     this.#context = context;
     try {
@@ -118,7 +118,7 @@ export function splitPath(path: string): { readonly parent: string; readonly nam
     : { parent: path.slice(0, slash + 1), name };
 }
 
-/** The paths with one parent, as text; listens to every directory on the way to it. */
+/** The tracked paths with the same parent (as a text); listens to every directory on the way to the parent. */
 export class Folder implements Listener {
   readonly root: TrackedRoot;
   readonly parent: string;
@@ -188,7 +188,7 @@ export class Entry implements Listener {
     const { end } = this.folder;
     if (end?.ownOfEach) return readOwnOfEach(this.path, end.shown);
     if (this.name !== '') {
-      // The name is listened to before it is looked up, so that no change can fall between.
+      // The listener is added before the look-up, so that no change can come in between.
       this.#ear.name(end?.directory, this.name);
       const number = tryOpenInRoot(root, path, NO_FOLLOW);
       if (number < 0) return readErrno(this.path, -number, this.#missing(), !isLasting(-number));

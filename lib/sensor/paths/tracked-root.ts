@@ -32,7 +32,7 @@ function readFromStart(fd: Fd): string {
   return text;
 }
 
-/** Buffer of one read at a time. */
+/** The buffer that all reads share. */
 const textChunk = Buffer.allocUnsafeSlow(64 * 1024);
 
 /**
@@ -40,10 +40,10 @@ const textChunk = Buffer.allocUnsafeSlow(64 * 1024);
  * (proc_pid_mountinfo(5)). libuv can't wait for POLLPRI by itself, so an epoll descriptor that waits for it
  * is polled.
  *
- * The kernel reports a change to the first poll only (mounts_poll in fs/proc_namespace.c), and the event
- * loop's poll of the epoll descriptor is one: epoll_wait on it would come too late, so the wake-up itself is
- * the message. The poll with which libuv adds the descriptor drops its result; for the time until then, the
- * table itself is compared.
+ * The kernel reports a change to the first poll only (mounts_poll in fs/proc_namespace.c). The event loop's poll
+ * of the epoll descriptor is that one, and an epoll_wait after it would find nothing: so the wake-up itself is
+ * the message. When libuv adds the descriptor, it polls too but drops the result: changes until then are found by
+ * comparing the table itself.
  *
  * @param mountinfo - Taken over. While it is open it holds the mount namespace and with it every
  *   filesystem mounted there: dispose the watch when the container ends.
@@ -187,7 +187,7 @@ export function tryOpenRoot(root: TrackedRoot): Fd | SystemCallError {
 export class OpenRoots {
   readonly #roots = new Map<TrackedRoot, Fd | SystemCallError>();
 
-  /** The root, or why it cannot be opened; good until {@link OpenRoots.close}. */
+  /** The root, or why it cannot be opened; valid until {@link OpenRoots.close}. */
   open(root: TrackedRoot): Fd | SystemCallError {
     let opened = this.#roots.get(root);
     if (opened === undefined) this.#roots.set(root, (opened = tryOpenRoot(root)));

@@ -14,8 +14,8 @@ const PROC_SUPER_MAGIC = 0x9fa0;
 const MAX_COMPONENTS = 1024;
 
 /**
- * Errors of openat2(2) that say how the files lie; they go away by an event. Others (EMFILE, ENOMEM,
- * EIO, ESTALE, ...) come and go on their own, so that whoever gets one must try again by itself.
+ * Errors of openat2(2) that follow from the files on the way: they last until an event. Others (EMFILE, ENOMEM,
+ * EIO, ESTALE, ...) come and go without an event, so the caller must try again by itself.
  */
 const lastingErrors: ReadonlySet<number> = new Set([
   constants.errno.ENOENT,
@@ -42,7 +42,7 @@ export interface WalkVisitor<D> {
 }
 
 export interface WalkEnd<D> {
-  /** The directory in which the walk ended, when the path is one. */
+  /** The directory in which the walk ended; undefined if the path is not a directory. */
   readonly directory: D | undefined;
   /** The path of that directory, or of the component that is not a directory or does not exist. */
   readonly shown: string;
