@@ -124,7 +124,7 @@ function ownOf(table: string, names: readonly string[]): ReadonlySet<string> {
   return ownChains(names.map((name) => `:${name} \n`).join(''));
 }
 
-/** Targets of iptables that do not let a packet pass. */
+/** Targets of iptables that do not accept a packet. */
 const harmless: readonly unknown[] = ['REJECT', 'LOG', 'NFLOG'];
 
 function lets({ expr = [] }: NonNullable<NftObject['rule']>): boolean {

@@ -27,8 +27,8 @@ const families = {
   6: { number: 10, sizeBytes: 16, saddr: 8, daddr: 24 },
 } as const;
 /**
- * In a key of several fields, the register after an address: registers of such a key have four bytes each
- * (NFT_REG32_*), as many as an IPv4 address.
+ * The register after an address in a key of several fields: for IPv4, NFT_REG32_01, four bytes further; for IPv6,
+ * NFT_REG_2, sixteen bytes further.
  */
 const registerAfter = { 4: 9, 6: 2 } as const;
 const stateBits = { invalid: 1, established: 2, related: 4 } as const;
