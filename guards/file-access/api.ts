@@ -1,9 +1,8 @@
 /**
- * The resources of the file-access guard: those of users (KivePolicy), those between agents (KiveData), and
- * those from agents to the operator (KiveNodeStatus, ours). Group, kinds and fields of the first two are
- * those of Kive, so that its objects work unchanged.
+ * The resources of the file-access guard: KivePolicy, written by users; KiveData, shared between agents; and KiveNodeStatus, which is ours,
+ * from agents to the operator. Group, kinds and fields of the first two are Kive's, so that its objects work unchanged.
  *
- * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
+ * The manifests in `crd/` are generated from this file: `node scripts/manifests.ts --write`.
  */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import { ageColumn, defineResource, type ObjectOf, resourceType } from '../../lib/kube/crd/resource.ts';
@@ -28,26 +27,26 @@ import { nodeStatusFields, policyStatus } from './policy-status-schema.ts';
 
 const group = 'kivebpf.san7o.github.io';
 
-/** Where all KiveData are: Kive's own namespace, which its readers know. */
+/** The namespace of all KiveData: that of Kive, where its consumers look for them. */
 export const kiveDataNamespace = 'kivebpf-system';
 
-/** In the syntax of RE2. The part before an @ would be a name and a password, shown in each alert. */
+/** In RE2 syntax. Excludes `@`: the part before it would be a name and a password, which every alert would show. */
 const callbackPattern = '^$|^(?i:https?)://[^/?#@[:space:]]+([/?#][^[:space:]]*)?$';
 
-/** The name of a Secret: RFC 1123, a subdomain of DNS. */
+/** The name of a Secret: a DNS subdomain (RFC 1123). */
 const secretPattern = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$';
 
-/** Kubernetes' message for a pattern only shows the pattern; a rule explains the error in the path. */
+/** Kubernetes' message for a pattern shows only the pattern; the message of a rule can say what is wrong with the path. */
 function pathRule(expression: string, why: string) {
   return rule(expression, `path ${why}`, { messageExpression: `"path ${why}; it is '" + self + "'"` });
 }
 
 function containerName(description: string) {
   return string(description, {
-    // Names have up to 63 characters. Twice as many keep the rule within half of the budget of Kubernetes.
+    // Names have up to 63 characters. With a limit of 128, the rule needs at most half of Kubernetes' cost budget.
     maxLength: 128,
     rules: [
-      // Matching with an invalid expression is an error of CEL, and refuses the object.
+      // Evaluating an invalid expression is an error in CEL, so the object is refused.
       rule(
         "self.startsWith('glob:') || ''.matches(self) in [true, false]",
         'must be a regular expression of RE2, or begin with "glob:"',
@@ -56,7 +55,7 @@ function containerName(description: string) {
   });
 }
 
-/** Beside the node itself, none of them may be there. */
+/** Fields that select containers: none of them may be set together with `host`. */
 const ofContainers =
   'has(self.pod) || has(self.__namespace__) || has(self.ip) || has(self.containerName) || has(self.container__dash__name) || ' +
   'has(self.matchLabels)';
@@ -111,7 +110,7 @@ const match = object(
   },
 );
 
-/** Components that are neither "." nor ".."; a rule for each item would exceed the budget of Kubernetes. */
+/** Path components that are neither "." nor "..". A rule for each item would exceed Kubernetes' cost budget. */
 const programPattern = '^(/([^/.\\x00][^/\\x00]*|[.][^/.\\x00][^/\\x00]*|[.][.][^/\\x00]+))+$';
 
 const programs = (description: string) =>
@@ -154,7 +153,7 @@ const trapFields = {
       'Permissions of a created file; default: 0400. Setuid and setgid are refused. The digits are octal: 444 is r--r--r--, whether as a number or as a string. YAML reads an unquoted 0444 as the number 292: write 444 or "0444".',
       {
         pattern: '^(0o?)?[0-7]{1,4}$',
-        // The longest that the pattern allows, 0o0644; without it, the rule exceeds the budget of Kubernetes.
+        // The length of the longest mode, 0o0644; without a limit, the rule would exceed Kubernetes' cost budget.
         maxLength: 6,
         minimum: 0,
         maximum: 7777,
@@ -219,7 +218,10 @@ const trapFields = {
   ),
 };
 
-/** A trap without a match is for no container. Releases of Kive take it, and have such a sample, of v2alpha1. */
+/**
+ * Refuses a trap without a match, which would select no container. Releases of Kive accept it, and one of its samples, of v2alpha1, has
+ * such a trap.
+ */
 const matchRule = rule(
   'has(self.matchAny) && size(self.matchAny) > 0',
   'At least one match block with one match item must be present: without one the trap matches no container',
@@ -267,9 +269,9 @@ const policyVersion = {
 } as const;
 
 /**
- * Kive's versions have the same fields, and so have ours: Kubernetes converts by changing the apiVersion
- * (strategy None), and drops fields that the other version lacks. Kive stored v2alpha1; without it in the
- * definition, its objects would be unreadable, and Kubernetes refuses such a definition.
+ * All of Kive's versions have the same fields, and so do ours: Kubernetes converts objects by changing only the apiVersion (strategy None),
+ * and drops fields that the other version lacks. Kive stored objects as v2alpha1; without that version they would be unreadable, and
+ * Kubernetes refuses a definition that drops a stored version.
  */
 export const kivePolicies = defineResource({
   group,
@@ -282,7 +284,7 @@ export const kivePolicies = defineResource({
   },
 });
 
-/** Releases of Kive wrote these fields with a dash, or one of each; both are read. */
+/** Releases of Kive wrote these fields with a dash, or only one of them with a dash; both forms are read. */
 function eitherRule(name: string, dashed: string) {
   return rule(`has(self.${name}) || has(self.${dashed.replaceAll('-', '__dash__')})`, `${name} is required`, {
     reason: 'FieldValueRequired',
@@ -323,7 +325,7 @@ const dataVersion = {
         'dev-id': optional(integer(older(device, 'devId'))),
         'kernel-id': optional(string(older(kernel, 'kernelId'))),
       },
-      // No rule for the kernel: Kive's last release has it in a label, which rules do not see.
+      // No rule for `kernelId`: Kive's last release has it in a label, which rules cannot read.
       { rules: [eitherRule('inodeNo', 'inode-no'), eitherRule('devId', 'dev-id')] },
     ),
     status: optional(object({ conditions: optional(conditionList()) })),
@@ -346,7 +348,10 @@ export const kiveData = defineResource({
   versions: { v1: { ...dataVersion, storage: true }, v2alpha1: { ...dataVersion, storage: false } },
 });
 
-/** One for each node: if parts of nodes were in the policies, each write of a node would go to the agents of all. */
+/**
+ * One object for each node: if the reports of nodes were parts of the policies, each write of a node would be sent to the agents of all
+ * nodes.
+ */
 export const kiveNodeStatuses = defineResource({
   group,
   kind: 'KiveNodeStatus',

@@ -17,22 +17,22 @@ import { compilePolicy } from './policy/matching.ts';
 import { unlimitedScope } from './policy/policy-scope.ts';
 import { annotationOf, kernelOf } from './policy/spellings.ts';
 
-/** `namespace/name` of the policy that a KiveData is of. */
+/** `namespace/name` of the policy that a KiveData was made for. */
 export function policyKeyOf(data: KiveData): string {
   return `${policyNamespaceOf(data)}/${annotationOf(data, 'kive-policy-name')}`;
 }
 
-/** With its runtime; empty when the object does not say. */
+/** With the name of the runtime; empty if the object does not say. */
 export function containerIdOf(data: KiveData): string {
   return annotationOf(data, 'container-id');
 }
 
-/** A container of a node: two runtimes on one machine may have the same ids. */
+/** Identifies a container of a node by its place: two runtimes on one machine may use the same ids. */
 export function placeOf(nodeName: string, containerId: string): string {
   return `${nodeName} ${containerId}`;
 }
 
-/** Index `trap`: the ids of the traps that work, whatever pods their policies may match. */
+/** The index `trap` has the ids of valid traps, regardless of which pods their policies may match. */
 export const policyQuery: CacheQuery<KivePolicy> = {
   type: kivePolicyType,
   indexes: {
@@ -52,7 +52,7 @@ const dataIndexes = {
   },
 };
 
-/** @param kernelId - Default: of all kernels. */
+/** @param kernelId - Only KiveData of this kernel. Default: of all kernels. */
 export function dataQuery(
   indexes: readonly (keyof typeof dataIndexes)[],
   kernelId?: string,
@@ -69,14 +69,14 @@ export const podQuery: CacheQuery<Pod> = { type: pods, projection: podFacts };
 
 export const nodeQuery: CacheQuery<Node> = { type: nodes, projection: nodeFacts };
 
-/** Index `node`. */
+/** Has the index `node`. */
 export const nodeStatusQuery: CacheQuery<KiveNodeStatus> = {
   type: kiveNodeStatusType,
   namespace: kiveDataNamespace,
   indexes: { node: (status) => [nodeOfStatus(status)] },
 };
 
-/** A KiveNodeStatus has the name of its node. */
+/** The node of a KiveNodeStatus: its name. */
 export function nodeOfStatus({ metadata }: KiveNodeStatus): string {
   return metadata.name ?? '';
 }

@@ -27,7 +27,7 @@ export function withMetadata(
   };
 }
 
-/** Labels that users have given to the Node, without those from an earlier command line. */
+/** Labels that users have given to the Node, without those that the mirror has set from the command line. */
 export function labelsOfUsers(node: JsonObject): Readonly<Record<string, string>> {
   const configured = new Set(annotationOf(node, nodeLabelsAnnotation)?.split(','));
   return Object.fromEntries(

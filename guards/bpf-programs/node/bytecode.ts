@@ -44,7 +44,7 @@ export type PullBytecode = (
 export interface BytecodeOptions {
   readonly hostRoot: string;
   readonly pull: PullBytecode;
-  /** If set, decides which bytecode may be loaded, including files. */
+  /** If set, bytecode in files must be allowed by it. */
   readonly verification?: BytecodeVerification | undefined;
   /** Called when the state of a parent has changed. */
   readonly onChange: () => void;

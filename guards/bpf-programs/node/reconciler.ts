@@ -51,11 +51,11 @@ export interface PassResult {
   readonly kept: string | undefined;
   /** Whether a failure may resolve without a change of any object. */
   readonly retry: boolean;
-  /** The number of programs that run in the requested version. */
+  /** The number of programs that run, in the requested or a previous version. */
   readonly loaded: number;
   /** The number of programs that do not run in any version. */
   readonly failed: number;
-  /** The number of programs whose previous version runs, because the requested one cannot. */
+  /** How many of those that run are in a previous version, because the requested one cannot run. */
   readonly outdated: number;
 }
 

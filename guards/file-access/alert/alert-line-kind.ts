@@ -35,11 +35,12 @@ function decisionOf(alert: KiveAlert): Decision {
 }
 
 /**
- * As `formatPretty`, with the pod before the path, and after it the policy, who it was if that is not the owner, and
- * whether the file is no longer at that path.
+ * The line of `formatPretty`, with the pod before the path and, after it, the policy, who accessed the file if it was not the pod itself,
+ * and whether the file is no longer at that path.
  *
  * @example
- * // 10:00:00.123   read          shop/nginx-pod/nginx:/secret.txt  /usr/bin/cat /secret.txt  (pid 41, uid 0)  secrets, accessed from the host
+ * // 10:00:00.123   read          shop/nginx-pod/nginx:/secret.txt  /usr/bin/cat /secret.txt  (pid 41, uid 0)  secrets, accessed from the
+ * host
  */
 function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyLineOptions): string {
   const { metadata, process: by, pod } = alert;
@@ -97,7 +98,7 @@ function accessorWords({ accessor, pod: owner }: KiveAlert): string {
       return `by ${printable(`${pod.namespace}/${pod.name}/${container.name}`)}`;
     }
     case 'host':
-      // A file without a pod is the host's own.
+      // If the file belongs to no pod, it is the host's own, and nothing needs to be said.
       if (accessor.mounts === undefined) return owner.name === '' ? '' : 'accessed from the host';
       return `by ${accessor.unit === undefined ? 'the host, mount namespace of its own' : printable(accessor.unit)}`;
     case 'unknown': {

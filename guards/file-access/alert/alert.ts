@@ -1,4 +1,4 @@
-/** From an access to the JSON line that consumers read: a KiveAlert. */
+/** Converts an access to the JSON line that consumers read: a KiveAlert. */
 import type { FindingHead, ObjectReference, Severity } from '../../../guard/stream/finding.ts';
 import { printable, visibleJson } from '../../../lib/output/printable.ts';
 import {
@@ -15,36 +15,36 @@ import {
   type Verdict,
 } from '../../../lib/sensor/access.ts';
 
-/** Kive's versions of its alert; they have the same keys. */
+/** The versions that Kive's alert has had; their keys are the same. */
 export const alertVersions = ['v1', 'v2alpha1'] as const;
 export type AlertVersion = (typeof alertVersions)[number];
 
-/** Common to all alerts of one target: one trap on one file of one container. */
+/** What all alerts of one target have in common: of one trap on one file of one container. */
 export interface AlertContext {
   /** Default: v1. */
   readonly alertVersion?: AlertVersion;
   /** Name of the KivePolicy; empty without a cluster. */
   readonly policyName: string;
-  /** Its namespace; empty, as where it is left out, without a cluster. */
+  /** The policy's namespace; empty or absent without a cluster. */
   readonly policyNamespace?: string;
   /** `/proc/sys/kernel/random/boot_id`. */
   readonly kernelId: string;
   /** The path as the policy or the user wrote it. */
   readonly path: string;
-  /** The file in it, where `path` is for a directory. */
+  /** The file in the directory, if `path` is a directory. */
   readonly file?: string;
-  /** URL that alerts are sent to as well, or empty. */
+  /** The URL to which alerts are sent as well; may be empty. */
   readonly callback: string;
-  /** The file is no longer at its path: it was renamed, or replaced while it has another name. */
+  /** Whether the file is no longer at its path: it was renamed, or it was replaced and still has another name. */
   readonly moved?: boolean;
   readonly customMetadata: Readonly<Record<string, string>>;
-  /** All fields empty when the file belongs to no pod. */
+  /** All fields are empty if the file belongs to no pod. */
   readonly pod: {
     readonly name: string;
     readonly namespace: string;
     readonly ip: string;
     readonly container: {
-      /** With its runtime: `containerd://da9e46...`. */
+      /** With the runtime: `containerd://da9e46...`. */
       readonly id: string;
       readonly name: string;
     };
@@ -52,12 +52,12 @@ export interface AlertContext {
   readonly nodeName: string;
 }
 
-/** The fields of a process that may have been cut in the kernel. */
+/** The fields of a process that the kernel program may have truncated. */
 export type TruncatedField = 'binary' | 'cwd' | 'arguments';
 
 /**
- * An alert as `JSON.parse` returns it. All keys are always there, in this order, after those of the head of all findings. Keys
- * that Kive has not are marked "ours"; a consumer written for Kive can ignore them. `node` is Kive's and the head's.
+ * An alert as `JSON.parse` returns it. All keys are always present, in this order, after those of the head that all findings have. Keys
+ * that Kive does not have are marked "ours"; a consumer written for Kive can ignore them. Both Kive's alert and the head have `node`.
  */
 export interface KiveAlert extends FindingHead {
   readonly guard: 'file-access';
@@ -67,7 +67,7 @@ export interface KiveAlert extends FindingHead {
   readonly verdict: Verdict;
   readonly 'kive-alert-version': AlertVersion;
   readonly 'kive-policy-name': string;
-  /** Ours: policies of one name in two namespaces are two. */
+  /** Ours: two namespaces may have policies with the same name. */
   readonly 'kive-policy-namespace': string;
   /** RFC 3339, UTC, nanoseconds: `2026-11-21T10:00:00.123456789Z`. */
   readonly timestamp: string;
@@ -78,7 +78,7 @@ export interface KiveAlert extends FindingHead {
      * read them from the text of the line.
      */
     readonly inode: number;
-    /** The kernel's MAY_* bits; 0 for an operation. */
+    /** The kernel's MAY_* bits; 0 for an operation other than an access. */
     readonly mask: number;
     readonly 'kernel-id': string;
     readonly callback: string;
@@ -86,13 +86,16 @@ export interface KiveAlert extends FindingHead {
     readonly device: number;
     /** Ours: the mask in words. */
     readonly access: readonly AccessWord[];
-    /** Ours: whether the kernel let it through. */
+    /** Ours: whether the kernel allowed it. */
     readonly verdict: Verdict;
-    /** Ours: accesses folded into this one by the rate limit. */
+    /** Ours: how many accesses were folded into this one by the rate limit. */
     readonly folded: number;
-    /** Ours, as all that follow only where it is so: the kernel asks no permission of the file for it. */
+    /**
+     * Ours. This key and those that follow are present only if they apply. An operation is something for which the kernel does not check a
+     * permission of the file.
+     */
     readonly operation?: OperationWord;
-    /** For `attributes`: which ones. */
+    /** For `attributes`: which attributes. */
     readonly attributes?: readonly AttributeWord[];
     /**
      * For `delete`, `rename` and `replace`: the previous path of the file, as the process sees it, if known.
@@ -100,9 +103,9 @@ export interface KiveAlert extends FindingHead {
     readonly from?: string;
     /** For `rename`: the new path. */
     readonly to?: string;
-    /** Where the file is, if `path` is for the files of a directory. */
+    /** The path of the file, if `path` is a directory. */
     readonly file?: string;
-    /** `path` led to this file before, and does no longer. */
+    /** `path` no longer leads to this file. */
     readonly moved?: true;
   };
   readonly 'custom-metadata': Readonly<Record<string, string>>;
@@ -110,7 +113,7 @@ export interface KiveAlert extends FindingHead {
   readonly process: {
     /** The thread ID, in the initial PID namespace. */
     readonly pid: number;
-    /** The process. */
+    /** The process ID, in the initial PID namespace. */
     readonly tgid: number;
     readonly uid: number;
     readonly gid: number;
@@ -119,38 +122,38 @@ export interface KiveAlert extends FindingHead {
     readonly cwd: string;
     /** argv[1..], joined by one space. */
     readonly arguments: string;
-    /** Ours, as all that follow. */
+    /** Ours, like all keys that follow. */
     readonly ppid: number;
     readonly comm: string;
     /** A u64, see `metadata.inode`. */
     readonly 'cgroup-id': number;
     readonly 'pid-namespace': number;
     readonly 'mount-namespace': number;
-    /** Which of the fields above were too long for the kernel's record; nearly always empty. */
+    /** Which of the fields above were truncated because they were too long for the kernel's record; nearly always empty. */
     readonly truncated: readonly TruncatedField[];
   };
-  /** Ours, where containers are known: who accessed the file, which `pod` is the owner of. */
+  /** Ours, if containers are known: who accessed the file; `pod` only says whose file it is. */
   readonly accessor?: AlertAccessor;
 }
 
 /** The container that a process was in when it accessed a file. */
 export interface AlertAccessor {
   /**
-   * `owner`: the container of the file; `container`: another one; `host`: none, a process of the node;
-   * `unknown`: a container that no runtime has reported.
+   * `owner`: the container that the file belongs to; `container`: another one; `host`: a process of the node, in no container; `unknown`: a
+   * container that no runtime has reported.
    */
   readonly relation: 'owner' | 'container' | 'host' | 'unknown';
-  /** Empty texts without a container. */
+  /** The texts are empty if it is in no container. */
   readonly pod: { readonly name: string; readonly namespace: string };
-  /** For `unknown`: the id without its runtime, if its cgroup has it. */
+  /** For `unknown`: the id without the name of the runtime, if the cgroup contains it. */
   readonly container: { readonly id: string; readonly name: string };
   /** Only for `host`: the systemd unit, if there is one: `system.slice/cron.service`. */
   readonly unit?: string;
-  /** Only for `host`: the process is in another mount namespace than the node. */
+  /** Only for `host`: the process is in another mount namespace than the node's own. */
   readonly mounts?: 'own';
 }
 
-/** Texts of a line for an access mask. */
+/** The texts in a line that depend on the access mask. */
 interface MaskTexts {
   readonly words: string;
   readonly before: string;
@@ -165,7 +168,7 @@ export function maskOf({ mask, operation, attributes = [] }: KiveAlert['metadata
   return attributes.reduce<number>((bits, word) => bits | attributeBits[word], operationBits[operation]);
 }
 
-/** The line of {@link AlertEncoder.encode} without an accessor, with it. */
+/** Adds the accessor to a line of {@link AlertEncoder.encode} that has none. */
 export function withAccessor(line: string, accessor: string): string {
   return `${line.slice(0, -1)},"accessor":${accessor}}`;
 }
@@ -174,11 +177,11 @@ const NS_PER_SECOND = 1_000_000_000n;
 const threeDigits: readonly string[] = Array.from({ length: 1000 }, (_, value) =>
   String(value).padStart(3, '0'),
 );
-/** Kernel masks have eight bits in use; anything that grows this further is not worth keeping. */
+/** Kernel masks use eight bits; a map with more entries than this is not worth keeping. */
 const MAX_CACHED_MASKS = 1024;
 const needsEscape = /[^ !#-[\]-~]/;
 
-/** An access that may have been allowed counts as allowed. */
+/** An access with an unknown verdict counts as allowed. */
 export const severityOfVerdict = {
   allowed: 'high',
   denied: 'medium',
@@ -191,12 +194,12 @@ const didWhat: Readonly<Record<Verdict, string>> = {
   unknown: 'tried to access',
 };
 
-/** A JSON string. Most need no escape, and testing for it is faster than JSON.stringify. */
+/** Encodes a JSON string. Most texts need no escape, and testing for that is faster than JSON.stringify. */
 function quote(text: string): string {
   return needsEscape.test(text) ? visibleJson(JSON.stringify(text)) : `"${text}"`;
 }
 
-/** Between the quotes of a JSON string, without line breaks also after parsing. */
+/** A part of a JSON string, without the quotes. It has no line breaks, even after parsing. */
 function quotedPart(text: string): string {
   return needsEscape.test(text) ? quote(printable(text)).slice(1, -1) : text;
 }
@@ -206,16 +209,15 @@ function referenceJson(kind: string, namespace: string, name: string): string {
 }
 
 /**
- * Writes the alerts of one target. The text that never changes is serialised once, and what seldom
- * changes (second, mask, inode, cgroup) is kept from the alert before. Concatenated strings were
- * faster here than writing into a Buffer (see README.md).
+ * Writes the alerts of one target. The text that never changes is serialized once, and what seldom changes (second, mask, inode, cgroup) is
+ * kept from the previous alert. Concatenating strings was faster here than writing into a Buffer (see README.md).
  *
- * The bytes are what {@link visibleJson} makes of the same object, integers above 2^53 included.
+ * The result is identical to that of {@link visibleJson} for the same object, including integers above 2^53.
  */
 export class AlertEncoder {
-  /** Text keyed by verdict: from `node` to the verdict of the head, up to the name of the program in its message. */
+  /** Keyed by verdict: the text from `node` up to the name of the program in the message. */
   readonly #afterTime: Readonly<Record<Verdict, string>>;
-  /** Text keyed by verdict: after that name, up to the words of the access. */
+  /** Keyed by verdict: the text after that name, up to the words for the access. */
   readonly #accessed: Readonly<Record<Verdict, string>>;
   readonly #head: string;
   readonly #path: string;
@@ -234,7 +236,7 @@ export class AlertEncoder {
     const { pod } = context;
     const { path, file = path } = context;
     this.#path = file;
-    // Field by field, not the caller's object: the keys and their order are the contract.
+    // Written field by field, not from the caller's object: the keys and their order are the contract.
     const podJson = visibleJson(
       JSON.stringify({
         name: pod.name,
@@ -265,7 +267,7 @@ export class AlertEncoder {
   }
 
   /**
-   * One alert as one line, without a newline in it or at its end.
+   * One alert as one line, without any newline.
    *
    * @param accessor - The JSON of an {@link AlertAccessor}; without it the key is absent.
    */
@@ -331,7 +333,7 @@ export class AlertEncoder {
     );
   }
 
-  /** Without the final Z. `timeNs` is a u64, so the year has four digits. */
+  /** Without the final Z. `timeNs` is a u64, so the year always has four digits. */
   #timestamp(timeNs: bigint): string {
     let ns = Number(timeNs - this.#secondStartNs);
     if (ns < 0 || ns >= 1e9) {
@@ -375,8 +377,8 @@ interface Names {
 }
 
 /**
- * The names that an operation concerned. If they begin at the root of their file system, `path`, which led to
- * the file, shows where that is mounted: a rename stays within a mount.
+ * The paths before and after an operation. If they start at the root of their file system, its mount point is derived from `path`, which
+ * led to the file: a rename stays within a mount.
  */
 export function namesOf({ from, to, namesOfFileSystem }: Access, path: string): Names {
   if (!namesOfFileSystem || from === '' || !path.endsWith(from)) return { from, to };

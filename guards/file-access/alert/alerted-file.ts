@@ -1,6 +1,6 @@
 /**
- * A file whose accesses are alerted, and the contents of its alerts. A KiveData has the same facts as its
- * source: so a file that this node found needs no KiveData to be watched.
+ * A file whose accesses raise alerts, and the contents of these alerts. It is made from a file that this node has
+ * found or from a KiveData: both contain the same facts, so a file that was found here is watched without waiting for its KiveData.
  */
 import type { FileIdentity } from '../../../lib/sensor/access.ts';
 import type { AlertContext } from './alert.ts';
@@ -22,7 +22,7 @@ import {
 export interface AlertedFile {
   readonly name: string;
   readonly identity: FileIdentity;
-  /** Its files are alerted instead, see FoundFile. */
+  /** Set for a directory: the files in it raise alerts, not the directory itself; see FoundFile. */
   readonly directory?: DirectoryFiles;
   /** See `ourAnnotations.movedFiles`. */
   readonly moved: readonly FileIdentity[];
@@ -31,7 +31,7 @@ export interface AlertedFile {
   readonly callbackSecret: string | undefined;
   /** See accessFilter; default: all. */
   readonly filter?: number;
-  /** Default: all raise alerts. */
+  /** Which processes raise alerts. Default: all. */
   readonly processes?: ProcessFilter | undefined;
 }
 
@@ -70,8 +70,8 @@ export function alertedOfFound(
 }
 
 /**
- * For a KiveData; undefined if it is being deleted or names no file, and for a directory: only the agent that
- * follows the directory knows its files.
+ * The file of a KiveData; undefined if the KiveData is being deleted, names no file, or is for a directory, whose files only the agent that
+ * follows the directory knows.
  */
 export function alertedOfData(data: KiveData): AlertedFile | undefined {
   const { name = '', deletionTimestamp } = data.metadata;

@@ -1,4 +1,4 @@
-/** Alerts as OCSF's File System Activity. */
+/** Maps alerts to OCSF's File System Activity. */
 import {
   fileAttributes,
   integerAt,
@@ -10,7 +10,7 @@ import {
 } from '../../../guard/stream/ocsf.ts';
 import type { AccessWord } from '../../../lib/sensor/access.ts';
 
-/** The first word that an alert has counts: a descriptor for writing may read as well. */
+/** The first of these words that an alert contains decides: a descriptor for writing may also allow reading. */
 const activities: readonly (readonly [AccessWord, OcsfEvent['activity']])[] = [
   ['delete', [4, 'Delete']],
   ['replace', [4, 'Delete']],

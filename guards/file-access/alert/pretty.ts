@@ -1,4 +1,4 @@
-/** From an access to a line for a person at a terminal. */
+/** Formats an access as a line for the terminal. */
 import { clockTime, printable } from '../../../lib/output/printable.ts';
 import { type Access, attributesOf, describeMask, type Verdict } from '../../../lib/sensor/access.ts';
 import { namesOf } from './alert.ts';
@@ -14,9 +14,9 @@ const MAX_PRETTY_ARGUMENTS = 120;
 const verdictMarks: Readonly<Record<Verdict, string>> = { allowed: ' ', denied: '✗', unknown: '?' };
 
 /**
- * One access as one line for a person: local time, a mark (`✗` denied, `?` not known to this sensor
- * mode), the access in words, the path, the process. Everything a process chose itself (its names
- * and arguments) is escaped, see {@link printable}: none of it reaches the terminal raw.
+ * Formats one access as one line for people: local time, a mark (`✗` denied, `?` unknown in this sensor mode), the access in words, the
+ * path, the process. Texts that a process chose itself (its names and arguments) are escaped, see {@link printable}: they reach the
+ * terminal only in that form.
  *
  * @example
  * // 10:00:00.123   read          /etc/shadow   /usr/bin/cat /etc/shadow  (pid 4711, uid 0, in /root)
@@ -25,7 +25,7 @@ export function formatPretty(access: Access, path: string, options: PrettyOption
   const denied = access.verdict === 'denied';
   const what = `${verdictMarks[access.verdict]} ${describeMask(access.mask).join(',').padEnd(12)}`;
   const where = printable(path).padEnd(options.pathWidth ?? 24);
-  // A kernel thread has no executable; its comm in brackets is what ps shows.
+  // A kernel thread has no executable; its name is shown in brackets, as by ps.
   const binary =
     access.executable === ''
       ? `[${printable(access.comm)}]`
@@ -45,15 +45,15 @@ export function formatPretty(access: Access, path: string, options: PrettyOption
   );
 }
 
-/** The kernel walks a path from its end, so what is missing of a cut one is its beginning. */
+/** The kernel assembles a path from its end, so a truncated path lacks its beginning. */
 function shownPath(path: string, cut: boolean): string {
   return `${cut ? '…' : ''}${printable(path)}`;
 }
 
-/** The arguments with a space before them, cut to what fits on a screen. */
+/** The arguments with a leading space, cut to a length that fits on a screen. */
 function shortArguments(access: Access): string {
   if (access.arguments === '') return '';
-  // Cut before escaping, so that no escape is cut in two; by code points, so that no character is.
+  // Cut before escaping, so that no escape sequence is split; by code points, so that no character is split.
   const characters = Array.from(access.arguments.slice(0, 2 * MAX_PRETTY_ARGUMENTS + 2));
   const cut = characters.length > MAX_PRETTY_ARGUMENTS || access.argumentsTruncated;
   return ` ${printable(characters.slice(0, MAX_PRETTY_ARGUMENTS).join(''))}${cut ? '…' : ''}`;

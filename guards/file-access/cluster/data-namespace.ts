@@ -1,4 +1,4 @@
-/** Keeps the namespace of KiveData while this guard runs in a cluster; Kive's policies are in it too. */
+/** Keeps the namespace of KiveData in existence while this guard runs in a cluster; Kive's policies are in it too. */
 import { managedLabels } from '../../../guard/managed-by.ts';
 import type { GuardContext } from '../../../guard/context.ts';
 import { isAlreadyExists } from '../../../lib/kube/client/client-errors.ts';

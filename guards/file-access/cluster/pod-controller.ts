@@ -1,7 +1,7 @@
 /**
- * Deletes the KiveData without an agent: of pods that are gone or finished, of gone traps, nodes and kernels.
- * One per cluster. The agent of the node does the same for its own, and quicker; this is for agents that are
- * gone, or were at that time. A pod that is created needs nothing: its node's agent follows its pods itself.
+ * Deletes KiveData that no agent will delete: of pods that are gone or finished, and of traps, nodes and kernels that are gone. It runs
+ * once per cluster. The agent of a node deletes its own KiveData, and sooner; this is for agents that are gone, or were gone at the time.
+ * New pods need nothing here: the agent of their node follows them itself.
  */
 import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
@@ -26,23 +26,26 @@ import { defaultScope, type PolicyScope } from '../policy/policy-scope.ts';
 import { type ClusterView, type StaleReason, staleReason } from './stale-data.ts';
 
 export interface PodControllerOptions {
-  /** With the indexes `pod`, `node`, `policy`. */
+  /** Has the indexes `pod`, `node`, `policy`. */
   readonly data: IndexedCache<KiveData>;
   readonly pods: IndexedCache<Pod>;
   readonly nodes: IndexedCache<Node>;
-  /** With the index `trap`. */
+  /** Has the index `trap`. */
   readonly policies: IndexedCache<KivePolicy>;
   readonly policyScope?: PolicyScope | undefined;
   /**
-   * For how long a trap, a node or a kernel has to be gone: the agent that changes an object in place when
-   * its policy is edited, or that comes up again with its node, should be first. Default: 10 s.
+   * How long a trap, a node or a kernel has to be gone, in ms. Until then an agent should act first: it changes an object in place when its
+   * policy is edited, or comes up again with its node. Default: 10 s.
    */
   readonly graceMs?: number | undefined;
-  /** After this time a finalizer that no loader takes off is taken off here. Default: 30 s. */
+  /** After this time, in ms, a finalizer that no loader has removed is removed here. Default: 30 s. */
   readonly releaseMs?: number | undefined;
 }
 
-/** Reasons that have to last for `graceMs`: an agent may be at work on the object. With any other one, its pod is gone for good. */
+/**
+ * Reasons that have to last for `graceMs`, since an agent may be working on the object. The other reasons mean that the pod is gone for
+ * good.
+ */
 const graceful: ReadonlySet<StaleReason> = new Set([
   'TrapGone',
   'OutsideNamespace',
@@ -52,7 +55,7 @@ const graceful: ReadonlySet<StaleReason> = new Set([
 const WORKERS = 4;
 const AGAIN_MS = 1000;
 
-/** Runs until `signal` aborts. The caches are fed by others. @throws {RampartError} `INPUT` for times that cannot work. */
+/** Runs until `signal` aborts. The caller fills the caches. @throws {RampartError} `INPUT` for invalid times. */
 export async function runPodController(
   context: ControllerContext,
   options: PodControllerOptions,
@@ -64,7 +67,7 @@ export async function runPodController(
   const addAll = (index: string, value: string): void => {
     for (const key of data.keysByIndex(index, value)) queue.add(key);
   };
-  // In the order in which they depend on each other: the last list must not find the others empty.
+  // Waits in this order: when the last cache has synced, those that its objects refer to must not be empty.
   await whenSynced([data, pods, nodes, policies], context.signal, async () => {
     stack.use(data.subscribe(({ key }) => queue.add(key)));
     stack.use(pods.subscribe(({ key }) => addAll('pod', key)));
@@ -78,7 +81,7 @@ export async function runPodController(
 class PodController {
   readonly #options: ControllerContext & PodControllerOptions;
   readonly #view: ClusterView;
-  /** Since when an object is stale, or being deleted. */
+  /** Since when an object has been stale, or being deleted; `what` is the reason. */
   readonly #since = new Map<string, { readonly what: string; readonly ms: number }>();
 
   constructor(context: ControllerContext, options: PodControllerOptions) {
@@ -87,7 +90,7 @@ class PodController {
     this.#view = {
       pod: (namespace, name) => pods.get(`${namespace}/${name}`),
       bootId: (name) => {
-        // A single machine has no Node objects: then nothing is known about any node.
+        // A single machine has no Node objects: without any, nothing is known about nodes.
         if (nodes.size === 0) return '';
         const node = nodes.get(name);
         return node === undefined ? undefined : (node.status?.nodeInfo?.bootID ?? '');
@@ -117,7 +120,7 @@ class PodController {
 
   async #delete(key: string, data: KiveData, reason: StaleReason, signal: AbortSignal): Promise<Result> {
     const { client, logger } = this.#options;
-    // The object was changed: it is checked again in its new state.
+    // If the object was changed meanwhile, its new state has to be checked.
     if (!(await deleteSame(client, kiveDataType, data, { unchanged: true, signal })))
       return requeueAfter(AGAIN_MS);
     logger.info({ data: key, policy: policyKeyOf(data), reason }, 'deleted an orphaned KiveData');
@@ -127,7 +130,7 @@ class PodController {
     return done;
   }
 
-  /** Removes the finalizer in place of a loader that is gone. */
+  /** Removes the finalizer on behalf of a loader that is gone. */
   async #release(key: string, data: KiveData, signal: AbortSignal): Promise<Result> {
     if (!hasFinalizer(data, dataHolds)) return done;
     const reason = staleReason(data, this.#view);
@@ -143,7 +146,7 @@ class PodController {
     return done;
   }
 
-  /** How much of a time is left since `what` was first seen of an object. */
+  /** How much of the time `ms` is left, counted from when `what` was first noticed for this object. */
   #leftMs(key: string, what: string, ms: number): number {
     const now = systemClock.monotonicMs();
     const known = this.#since.get(key);
@@ -152,7 +155,7 @@ class PodController {
     return ms;
   }
 
-  /** Asks the API itself: one cache may be behind another, and what is deleted wrongly leaves a gap. */
+  /** Asks the API itself, since one cache may lag behind another: an object that is deleted by mistake leaves a file unwatched. */
   async #confirm(reason: StaleReason, data: KiveData, signal: AbortSignal): Promise<boolean> {
     const { client } = this.#options;
     const view = { ...this.#view };

@@ -1,6 +1,4 @@
-/**
- * Looks after the policies, once per cluster: their finalizer, their conditions, and events about traps that cannot work.
- */
+/** Maintains policies, once per cluster: their finalizer, their conditions, and events about traps that cannot work. */
 import { systemClock } from '../../../lib/time/clock.ts';
 import {
   type ControllerContext,
@@ -33,7 +31,7 @@ import { statusOf } from '../policy-status-schema.ts';
 
 export interface PolicyControllerOptions extends ControllerContext {
   readonly policies: IndexedCache<KivePolicy>;
-  /** With the index `policy`. */
+  /** Has the index `policy`. */
   readonly data: IndexedCache<KiveData>;
   readonly nodes: IndexedCache<Node>;
   readonly statuses: IndexedCache<KiveNodeStatus>;
@@ -42,10 +40,10 @@ export interface PolicyControllerOptions extends ControllerContext {
 }
 
 const WORKERS = 2;
-/** Between two writes of the status of one policy. */
+/** Minimum time between two writes of one policy's status. */
 const PACE_MS = 2000;
 
-/** Runs until `signal` aborts; the caches are synced. */
+/** Runs until `signal` aborts; the caches must be synced. */
 export async function runPolicyController(options: PolicyControllerOptions): Promise<void> {
   const { policies, data, nodes, statuses } = options;
   using queue = keyQueue();
@@ -55,13 +53,13 @@ export async function runPolicyController(options: PolicyControllerOptions): Pro
   stack.use(policies.subscribe(({ key }) => queue.add(key)));
   stack.use(
     data.subscribe(({ type, object }) => {
-      // The last one to go is what a policy that is being deleted waits for.
+      // A policy that is being deleted waits until its last KiveData is gone.
       if (type === 'deleted') queue.add(policyKeyOf(object));
     }),
   );
   stack.use(
     nodes.subscribe(({ type, key: node }) => {
-      // The first Node counts too: without any, nothing is known about nodes.
+      // Also when the first Node appears: without any, nothing is known about nodes.
       const keys = nodes.size <= 1 ? policies.keys() : parts.keysOf(node);
       if (type !== 'modified') for (const key of keys) queue.add(key, { level: 1 });
     }),
@@ -74,7 +72,7 @@ class PolicyController {
   readonly #options: PolicyControllerOptions;
   readonly #parts: PolicyParts;
   readonly #writtenMs = new Map<string, number>();
-  /** Keyed by policy: the reported state of its traps. */
+  /** Keyed by policy: the last reported state of its traps. */
   readonly #reported = new Map<string, string>();
 
   constructor(options: PolicyControllerOptions, parts: PolicyParts) {
@@ -93,8 +91,8 @@ class PolicyController {
     if (isDeleting(policy)) {
       if (!hasFinalizer(policy, policyHolds)) return done;
       const left = data.keysByIndex('policy', key).length;
-      // The agents delete them, or the pod controller on nodes without an agent. The deletion of the last one queues this
-      // policy again.
+      // The agents delete them or, on nodes without an agent, the pod controller. When the last one is deleted, this policy is queued
+      // again.
       if (left > 0) {
         logger.debug({ policy: key, left }, 'waiting for the KiveData of a deleted policy to be removed');
         return done;
@@ -139,7 +137,7 @@ class PolicyController {
     if (leftMs > 0) return requeueAfter(leftMs);
     const { namespace, name = '', resourceVersion } = policy.metadata;
     const cleared = Object.fromEntries(Object.keys(before).map((field) => [field, null]));
-    // With the version: of an older status the times would be wrong.
+    // With the resourceVersion: if the status is based on an old version, its times would be wrong.
     const body = { metadata: { resourceVersion }, status: { ...cleared, ...status } };
     const place = { namespace, name, subresource: 'status' };
     const written = await orUndefined(

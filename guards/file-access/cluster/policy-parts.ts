@@ -1,4 +1,4 @@
-/** The nodes' reports by policy: of a changed object, only the differing parts are passed on. */
+/** The nodes' reports, by policy: if a node's object changes, only the policies whose parts differ are reported. */
 import { isDeepStrictEqual } from 'node:util';
 
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
@@ -6,15 +6,15 @@ import type { KiveNodeStatus } from '../api.ts';
 import type { NodePart } from '../policy-status-schema.ts';
 import { partsOf } from './policy-status.ts';
 
-/** Disposing it ends the following. */
+/** Disposing of it ends the subscription. */
 export class PolicyParts implements Disposable {
-  /** Keyed by key of the policy, then by node. */
+  /** Keyed by the policy's key, then by node. */
   readonly #parts = new Map<string, Map<string, NodePart>>();
-  /** Keys of policies, keyed by node. */
+  /** Keys of the policies that a node reports on, keyed by node. */
   readonly #keysOf = new Map<string, Set<string>>();
   readonly #subscription: Disposable;
 
-  /** @param onChanged - Called with the key of each policy of which a node says something else. */
+  /** @param onChanged - Called with the key of each policy on which a node's report has changed. */
   constructor(statuses: IndexedCache<KiveNodeStatus>, onChanged: (policyKey: string) => void) {
     this.#subscription = statuses.subscribe(({ type, object }) => {
       for (const key of this.#set(object, type === 'deleted')) onChanged(key);
@@ -22,7 +22,7 @@ export class PolicyParts implements Disposable {
     for (const status of statuses.list()) this.#set(status, false);
   }
 
-  /** Sorted by the name of the node. */
+  /** The parts for one policy, sorted by the node's name. */
   of(policyKey: string, uid: string | undefined, hasNode: (name: string) => boolean): NodePart[] {
     return partsOf(uid, this.#parts.get(policyKey)?.values() ?? []).filter(({ node }) => hasNode(node));
   }

@@ -1,4 +1,4 @@
-/** The status of a policy: the operator combines what each agent reports on its node. */
+/** Computes the status of a policy: the operator combines what agents report for their nodes. */
 import { isDeepStrictEqual } from 'node:util';
 
 import {
@@ -23,11 +23,11 @@ import { describeProblem, noMatchMessage } from '../policy/validation.ts';
 import { compareText } from '../../../lib/output/compare-text.ts';
 import { counted } from '../../../lib/output/words.ts';
 
-/** Problems that the condition names; the others are counted. */
+/** How many problems the condition names; the others are only counted. */
 const SHOWN_PROBLEMS = 3;
 const SHOWN_NODES = 3;
 
-/** The latest of them: in UTC and whole seconds, so that the later one is the greater text. */
+/** The latest of these times. All are in UTC and whole seconds, so that texts can be compared. */
 export function lastAlertTimeOf(known: string | undefined, parts: readonly NodePart[]): string | undefined {
   return [known, ...parts.map((part) => part.lastAlertTime)]
     .filter((time) => time !== undefined)
@@ -36,9 +36,9 @@ export function lastAlertTimeOf(known: string | undefined, parts: readonly NodeP
 }
 
 /**
- * The status of a policy as the operator writes it; the same object if nothing differs.
+ * The status of a policy as the operator writes it; the same object if nothing changes.
  *
- * @param parts - Of this policy, by node.
+ * @param parts - The nodes' parts for this policy.
  */
 export function clusterStatus(
   policy: KivePolicy,
@@ -54,7 +54,7 @@ export function clusterStatus(
     problemCount: sum((part) => part.problemCount),
     matchedNodes: parts.filter(isMatched).length,
   };
-  // The time stays when its node is deleted.
+  // A node's time is kept even after the node is deleted.
   const lastAlertTime = lastAlertTimeOf(before.lastAlertTime, parts);
   const ready = setCondition(before.conditions, {
     type: 'Ready',
@@ -79,8 +79,8 @@ export function clusterStatus(
 }
 
 /**
- * The condition Delivering, for policies whose callbacks take no alerts, now or before. Ready is unchanged, as the
- * files are watched.
+ * Sets the condition Delivering, for policies whose callbacks do not accept alerts, or did not earlier. The condition Ready does not
+ * change, since the files are watched.
  */
 function withDelivering(
   conditions: readonly Condition[],
@@ -168,12 +168,12 @@ function are(count: number): string {
   return count === 1 ? 'is' : 'are';
 }
 
-/** The parts that are about the policy with this uid, by node: an earlier policy may have had the same name. */
+/** Parts about the policy with this uid, by node: there may also be parts about an earlier policy with the same name. */
 export function partsOf(uid: string | undefined, parts: Iterable<NodePart>): NodePart[] {
   return [...parts].filter((part) => part.uid === uid).toSorted((a, b) => compareText(a.node, b.node));
 }
 
-/** Whether it is about the present version of the policy. */
+/** Whether the part is about the current version of the policy. */
 export function isCurrentPart({ observedGeneration }: PolicyPart, { metadata }: KivePolicy): boolean {
   return observedGeneration === undefined || observedGeneration >= (metadata.generation ?? 0);
 }

@@ -20,10 +20,9 @@ export interface FileAccessClusterOptions {
 }
 
 /**
- * Runs the pod controller and looks after the policies, while this process holds the lease; until the signal aborts.
+ * Runs the pod controller and maintains policies while this process holds the lease, until the signal aborts.
  *
- * @throws errors that another try cannot fix, e.g. `INPUT` for options that cannot work; not if the API cannot be
- *   reached.
+ * @throws errors that a retry cannot fix, such as `INPUT` for invalid options; not if the API cannot be reached.
  */
 export async function runFileAccessCluster(
   context: ClusterContext,

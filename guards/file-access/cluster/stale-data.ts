@@ -1,6 +1,4 @@
-/**
- * Finds orphaned KiveData: the agent that would delete them is gone, or was when it should have.
- */
+/** Finds orphaned KiveData: the agent that should delete them is gone, or was gone at the time. */
 import type { KiveData } from '../api.ts';
 import { isOver } from '../node/desired.ts';
 import { isOfHost, nodeOf, podOf, trapIdLabel } from '../kive-data.ts';
@@ -9,24 +7,24 @@ import { kernelOf } from '../policy/spellings.ts';
 
 export interface ClusterView {
   pod(namespace: string, name: string): PodView | undefined;
-  /** `status.nodeInfo.bootID` of the node; undefined without such a node, '' when it has not said yet. */
+  /** `status.nodeInfo.bootID` of the node; undefined if there is no such node, '' if it has not reported one yet. */
   bootId(nodeName: string): string | undefined;
   hasTrap(id: string): boolean;
-  /** Whether a policy of its namespace may match its pod or node. */
+  /** Whether a policy in the namespace of its policy may still match its pod or node. */
   mayMatch(data: KiveData): boolean;
 }
 
 export type StaleReason =
   'PodGone' | 'PodOver' | 'PodReplaced' | 'NodeGone' | 'KernelGone' | 'OutsideNamespace' | 'TrapGone';
 
-/** Why an object is stale; undefined while it is not. */
+/** Why an object is stale; undefined if it is not. */
 export function staleReason(data: KiveData, cluster: ClusterView): StaleReason | undefined {
   const ofPod = isOfHost(data) ? undefined : stalePod(data, cluster);
   if (ofPod !== undefined) return ofPod;
   const bootId = cluster.bootId(nodeOf(data));
   if (bootId === undefined) return 'NodeGone';
   if (bootId !== '' && bootId !== kernelOf(data)) return 'KernelGone';
-  // Written before --kive-policy-namespaces was another, or before there was this limit.
+  // It was written when --kive-policy-namespaces allowed more, or before this limit existed.
   if (!cluster.mayMatch(data)) return 'OutsideNamespace';
   return cluster.hasTrap(data.metadata.labels?.[trapIdLabel] ?? '') ? undefined : 'TrapGone';
 }
@@ -36,6 +34,6 @@ function stalePod(data: KiveData, cluster: ClusterView): StaleReason | undefined
   const pod = cluster.pod(namespace, name);
   if (pod === undefined) return 'PodGone';
   if (isOver(pod)) return 'PodOver';
-  // Another pod may have got the name, on another node.
+  // Another pod, perhaps on another node, may have the name now.
   return uid !== '' && pod.metadata.uid !== undefined && pod.metadata.uid !== uid ? 'PodReplaced' : undefined;
 }

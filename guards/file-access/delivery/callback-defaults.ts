@@ -1,23 +1,23 @@
 /**
- * The Secrets of an agent's configuration: for callbacks whose trap names none.
+ * The Secrets in an agent's configuration: used for callbacks whose trap names no Secret.
  *
- * Whoever may write a policy chooses where its alerts go. So what is secret is only sent to the origin that it was given
- * for; without an origin a Secret gives the authority to trust, and nothing else of it is used.
+ * Whoever may write a policy chooses where its alerts are sent. Therefore credentials are only sent to the origin that they are configured
+ * for. From a Secret that is configured without an origin, only the certificate authority is used.
  */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { isSecretName } from './callback-queue.ts';
 
 export interface CallbackDefault {
-  /** `https://host[:port]` as URLs have it; undefined for all of https. */
+  /** `https://host[:port]` in the form of URLs; undefined: for all https callbacks. */
   readonly origin: string | undefined;
   /** `namespace/name`. */
   readonly secret: string;
 }
 
 /**
- * Reads `[ORIGIN=]NAMESPACE/NAME`, one for each origin.
+ * Parses texts of the form `[ORIGIN=]NAMESPACE/NAME`, at most one for each origin.
  *
- * @throws {RampartError} `INPUT` for what is not an origin of https, no name of a Secret, or there twice.
+ * @throws {RampartError} `INPUT` for an invalid https origin or name of a Secret, or if an origin is given twice.
  */
 export function parseCallbackDefaults(texts: readonly string[]): CallbackDefault[] {
   const defaults = new Map<string | undefined, CallbackDefault>();
@@ -41,7 +41,7 @@ export function parseCallbackDefaults(texts: readonly string[]): CallbackDefault
   return [...defaults.values()];
 }
 
-/** The one for this callback: that of its origin, then the one for all of https. */
+/** The default for this callback: the one for its origin, otherwise the one for all https callbacks. */
 export function callbackDefault(
   defaults: readonly CallbackDefault[],
   callback: string,
@@ -55,7 +55,7 @@ export function callbackDefault(
   );
 }
 
-/** Empty if it is not exactly an origin of https. */
+/** The origin of https that the text consists of; empty if it is anything else. */
 function originOf(text: string): string {
   const url = URL.parse(text);
   if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') return '';

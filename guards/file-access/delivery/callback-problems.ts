@@ -14,10 +14,10 @@ export function hasCallback({ metadata, spec }: KivePolicy, callback: string, se
 }
 
 /**
- * Each once, in the order of the traps.
+ * The callbacks with a problem, each only once, in the order of the traps.
  *
- * @param before - What the status says, by an earlier process perhaps: it counts if this one does not know yet, so
- *   that a restart of the agent does not say that all is well.
+ * @param before - The status in the API, which an earlier process may have written. It is used where this process does not know yet, so
+ * that a restart of the agent does not claim that all is well.
  */
 export function callbackProblems(
   policy: KivePolicy,

@@ -3,20 +3,20 @@ import { createHash } from 'node:crypto';
 
 import type { QueueName } from '../../../lib/spool/segment-header.ts';
 
-/** In UTF-8. */
+/** Limit of a callback's URL, as UTF-8. */
 export const MAX_CALLBACK_BYTES = 4096;
 /** `namespace/name`, at most 63 and 253 characters. */
 const MAX_SECRET_BYTES = 63 + 1 + 253;
-/** RFC 1123: a label, a slash, a subdomain. */
+/** A DNS label, a slash and a DNS subdomain (RFC 1123). */
 const secretForm =
   /^[a-z0-9]([-a-z0-9]*[a-z0-9])?\/[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
-/** Alerts with a Secret have another kind, so that versions that know no Secrets do not send them without credentials. */
+/** Queues with a Secret have another kind, so that versions without support for Secrets do not send their alerts without credentials. */
 const kinds = { plain: 'RAMPALRT', withSecret: 'RAMPALRS' } as const;
 
 export interface CallbackQueue {
   readonly callback: string;
-  /** `namespace/name`, or empty. */
+  /** `namespace/name` of the Secret; empty without one. */
   readonly secret: string;
 }
 
@@ -31,7 +31,7 @@ export function queueName({ callback, secret }: CallbackQueue): QueueName {
     : { kind: kinds.withSecret, text: `${secret}\n${callback}` };
 }
 
-/** Undefined for the name of another queue. */
+/** Undefined if it is not the name of a callback's queue. */
 export function parseQueueName({ kind, text }: QueueName): CallbackQueue | undefined {
   if (kind === kinds.plain) return { callback: text, secret: '' };
   if (kind !== kinds.withSecret) return undefined;
@@ -40,11 +40,11 @@ export function parseQueueName({ kind, text }: QueueName): CallbackQueue | undef
 }
 
 /**
- * The names of a queue's files: URLs have characters that file names cannot have. With a Secret it is another
+ * The base name of a queue's files, since URLs contain characters that file names cannot. The same callback with a Secret has another
  * queue: alerts of a policy without the Secret must never be sent with it.
  */
 export function keyOf(callback: string, secret = ''): string {
-  // No URL begins with a bracket, so no two queues are hashed from the same text.
+  // No URL starts with a bracket, so two different queues are never hashed from the same text.
   const name = secret === '' ? callback : JSON.stringify([callback, secret]);
   return createHash('sha256').update(name).digest('hex').slice(0, 32);
 }

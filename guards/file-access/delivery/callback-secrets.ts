@@ -1,11 +1,9 @@
 /**
- * Credentials of callbacks from Secrets of the API: read when an alert has to be sent, kept in memory only.
+ * Credentials for callbacks, from Secrets in the API: read when an alert has to be sent, and kept only in memory.
  *
- * - Read again after a minute, and after the receiver has refused them: a Secret that is rotated needs no
- *   restart.
- * - While the API is away, the last ones are used; before the first reading, alerts wait.
- * - A Secret that is missing, may not be read or is unusable is an error: alerts wait, and are not sent
- *   without it.
+ * - They are read again after a minute, and after the receiver has refused them: rotating a Secret needs no restart.
+ * - While the API is unavailable, the last ones are used; before the first read, alerts wait.
+ * - A Secret that is missing, unusable or may not be read is an error: alerts wait, and are never sent without it.
  */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { isForbidden, isNotFound } from '../../../lib/kube/client/client-errors.ts';
@@ -24,46 +22,46 @@ export interface CallbackSecretsOptions {
   /** For callbacks whose trap names no Secret; see `parseCallbackDefaults`. */
   readonly defaults: readonly CallbackDefault[];
   readonly logger: Pick<Logger, 'info' | 'warn'>;
-  /** Between two readings of one Secret, also when it is refused or missing. Default one second. */
+  /** Minimum time between two reads of one Secret, even if it was refused or is missing. Default: one second. */
   readonly paceMs?: number;
   readonly clock?: Clock;
 }
 
-/** As many as there are queues. */
+/** The same limit as for queues. */
 const MAX_SECRETS = 1000;
 const MAX_BYTES = 16 * 1024 * 1024;
 const READ_TIMEOUT_MS = 5000;
-/** Between two readings while the API is away and something is known. */
+/** Minimum time between two reads while the API is unavailable and credentials are known. */
 const AWAY_MS = 15_000;
-/** Limit for all Secrets: the author of many policies must not keep the agent from its other calls. */
+/** Limit of reads of all Secrets: the author of many policies must not delay the agent's other requests. */
 const READS = { perSecond: 20, burst: 20 };
 
-/** A Secret is read again after this. */
+/** After this time a Secret is read again. */
 const REFRESH_MS = 60_000;
 
 interface Known {
   readonly secret: string;
   /** Undefined while there is a problem. */
   credentials: Credentials | undefined;
-  /** The same credentials without the secret parts. */
+  /** The certificate authority alone, without the secret parts. */
   authority: Credentials | undefined;
   problem: RampartError | undefined;
   readMs: number;
-  /** The earliest time at which it is read again. */
+  /** Before this time it is not read again. */
   nextMs: number;
   reading: Promise<void> | undefined;
   /** The problem that was logged last. */
   reported: string;
 }
 
-/** One for each delivery. Dispose it after the delivery. */
+/** Each delivery has its own. Dispose of it after the delivery. */
 export class CallbackSecrets implements Disposable {
   readonly #options: CallbackSecretsOptions;
   readonly #clock: Clock;
   readonly #paceMs: number;
   readonly #reads: TokenBucket;
   readonly #stop = new AbortController();
-  /** In the order of their last use. */
+  /** Least recently used first. */
   readonly #known = new Map<string, Known>();
   #sizeBytes = 0;
 
@@ -75,7 +73,7 @@ export class CallbackSecrets implements Disposable {
     this.#reads = new TokenBucket({ ...READS, clock });
   }
 
-  /** For `DeliveryOptions`. @throws {RampartError} why there are no credentials now; it names the Secret. */
+  /** For `DeliveryOptions`. @throws {RampartError} the reason if there are no credentials now; it names the Secret. */
   readonly credentialsFor: CredentialsFor = (callback, secret, signal) => {
     if (secret !== '') return this.#get(secret, false, signal);
     const found = callbackDefault(this.#options.defaults, callback);
@@ -116,7 +114,7 @@ export class CallbackSecrets implements Disposable {
     return known;
   }
 
-  /** Never rejects: the result is in `known`. */
+  /** Never rejects: it stores the result in `known`. */
   async #read(known: Known): Promise<void> {
     const { signal } = this.#stop;
     const [namespace = '', name = ''] = known.secret.split('/');
@@ -174,12 +172,12 @@ export class CallbackSecrets implements Disposable {
     else if (known.credentials !== undefined) {
       known.nextMs = nowMs + AWAY_MS;
     } else if (known.problem === undefined || known.problem.code === errorCodes.API_UNREACHABLE) {
-      // The cause is left out: a malformed answer may contain anything.
+      // Without a cause: a malformed response may contain anything.
       known.problem = unreachable(secret);
     }
   }
 
-  /** Once for each change. */
+  /** Logs each change of the problem once. */
   #notify({ secret, problem }: Known): void {
     const known = this.#known.get(secret);
     const why = problem?.message ?? '';
@@ -190,7 +188,7 @@ export class CallbackSecrets implements Disposable {
     else logger.warn({ secret, why }, 'callbacks are waiting for their credentials');
   }
 
-  /** The least recently used one is dropped, and read again when it is needed. */
+  /** Drops the least recently used Secrets; they are read again when needed. */
   #makeRoom(used: Known): void {
     for (const [secret, known] of this.#known) {
       if (this.#known.size <= MAX_SECRETS && this.#sizeBytes <= MAX_BYTES) return;

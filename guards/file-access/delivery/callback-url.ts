@@ -1,10 +1,10 @@
-/** The permitted forms of a callback. */
+/** Which URLs a callback may have. */
 import { type AddressRules, isLoopback, withoutBrackets } from '../../../lib/net/address-rules.ts';
 import { keyOf, MAX_CALLBACK_BYTES } from './callback-queue.ts';
 
 /**
- * The URL of a callback, or in words why it is not used. Names are resolved, and their addresses checked, at each
- * connection.
+ * The URL of a callback, or the reason in words why it may not be used. Host names are resolved at each connection, and the addresses are
+ * checked then.
  */
 export function parseCallback(callback: string, rules: AddressRules): URL | string {
   if (Buffer.byteLength(callback) > MAX_CALLBACK_BYTES)
@@ -23,14 +23,14 @@ export function callbackException(host: string): string {
 }
 
 /**
- * The name of a queue in logs, metrics and errors: the origin of its callback, and a part of its files' name
- * to distinguish those of one origin. Paths and queries of webhooks are often secrets.
+ * The name of a queue in logs, metrics and errors: the origin of its callback, and a part of its file name to distinguish queues with the
+ * same origin. Paths and queries of webhooks are often secret.
  */
 export function displayName(callback: string, secret = ''): string {
   return `${URL.parse(callback)?.origin ?? 'invalid'}#${keyOf(callback, secret).slice(0, 8)}`;
 }
 
-/** Whether the data sent there is private. */
+/** Whether data sent there cannot be read on the way. */
 export function isPrivateWay(url: URL): boolean {
   return url.protocol === 'https:' || isLoopback(url.hostname);
 }

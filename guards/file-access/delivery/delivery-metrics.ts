@@ -1,17 +1,17 @@
-/** A delivery's counts as Prometheus metrics. */
+/** Exposes a delivery's counts as Prometheus metrics. */
 import type { MetricsRegistry } from '../../../guard/guard.ts';
 import type { Delivery } from './delivery.ts';
 import type { CallbackStats, DeliveryStats } from './options.ts';
 
-/** A scrape asks for each metric by itself; the counts are taken once for all of them. */
+/** A scrape reads each metric separately; within this time all of them use the same snapshot of the counts. */
 const SNAPSHOT_MS = 50;
 
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
 
 /**
- * Adds `rampart_callback_...` to the metrics. Callbacks are named without path and query, which may be secret.
+ * Registers `rampart_callback_...`. Callbacks are named without path and query, which may be secret.
  *
- * @param delivery - Without it all is 0.
+ * @param delivery - If omitted, all values are 0.
  */
 export function addDeliveryMetrics(
   metrics: MetricsRegistry,

@@ -1,15 +1,13 @@
 /**
- * Alerts to callbacks: by POST, from queues on disk, in order, at least once.
+ * Delivers alerts to callbacks: by POST, from queues on disk, in order, at least once.
  *
- * - What `enqueue` has taken is in the kernel's hands when it returns, by one write(2): the end of the process, also by
- *   kill -9, loses none of it. A loss of power loses what is younger than the last sync (see group-sync.ts).
- *   Measured: 4.6 µs for a line of 1 kB against 2.0 µs if whole batches were written; why the difference is paid is said in
- *   docs/decisions/0006-a-queue-file-for-each-callback.md.
- * - Each alert is sent until the receiver says 2xx, says that it does not want this one (outcome.ts), or the alert is
- *   too old. A receiver may get one twice (the process ended before the answer was written down, or the answer was
- *   lost): the header `x-rampart-alert-id` is the same then.
- * - When a queue is full, the new alert is refused and counted, and the old ones stay: of an attack the first alerts
- *   say most.
+ * - When `enqueue` returns, the kernel has the alert, by a single write(2): it survives the end of the process, even by kill -9. A power
+ *   failure loses what was written since the last sync (see group-sync.ts). Measured: 4.6 µs for a line of 1 kB, against 2.0 µs if whole
+ *   batches were written; docs/decisions/0006-a-queue-file-for-each-callback.md says why this cost is accepted.
+ * - Each alert is sent until the receiver answers 2xx, or refuses this particular alert (outcome.ts), or the alert is too old. A receiver
+ *   may get an alert twice, if the process ended before the answer was recorded, or if the answer was lost: the header `x-rampart-alert-id`
+ *   is the same then.
+ * - If a queue is full, new alerts are refused and counted, and the old ones stay: the first alerts of an attack tell the most.
  */
 import { AddressRules } from '../../../lib/net/address-rules.ts';
 import type { QueueLog } from '../../../lib/spool/queue-log.ts';
@@ -31,17 +29,17 @@ import {
 } from './options.ts';
 import { type AcquireSlot, slotsFor } from './slots.ts';
 
-/** Between two lines in the log about refusals of one kind. */
+/** Minimum time between two log lines about refusals of one kind. */
 const REFUSAL_LOG_MS = 10_000;
-// Printable ASCII: it goes into a header.
+// Printable ASCII, since it is sent in a header.
 const idForm = /^[\x21-\x7e]+$/;
 
 /**
- * Opens the queues of a directory and starts to deliver what is in them. The caller disposes it, which gives
- * requests under way `lingerMs` and leaves undelivered alerts on disk.
+ * Opens the queues in a directory and starts to deliver their alerts. The caller disposes of it, which gives requests under way `lingerMs`
+ * to complete and leaves undelivered alerts on disk.
  *
- * @throws {RampartError} `INPUT` for invalid networks, `IN_USE` when another process has the directory,
- *   `SYSTEM` or `FULL` when the directory cannot be used. Damaged files do not throw.
+ * @throws {RampartError} `INPUT` for invalid networks, `IN_USE` if another process uses the directory, `SYSTEM` or `FULL` if the directory
+ * cannot be used. Damaged files do not throw.
  */
 export function openDelivery(options: DeliveryOptions): Delivery {
   const checked = withDefaults(options);
@@ -78,12 +76,12 @@ export class Delivery implements AsyncDisposable {
   }
 
   /**
-   * Takes an alert for a callback. Synchronous, one write(2); never throws.
+   * Accepts an alert for a callback. Synchronous, with one write(2); never throws.
    *
-   * @param id Printable ASCII, up to 128 characters, another one for each alert: `AlertIds`.
+   * @param id Printable ASCII, up to 128 characters, different for each alert: see `AlertIds`.
    * @param line JSON, without a newline.
-   * @param secret `namespace/name` of the Secret to send it with, or empty. With another Secret it is another
-   * queue: nothing is ever sent with the credentials of another trap.
+   * @param secret `namespace/name` of the Secret to send it with, or empty. Each Secret has its own queue: nothing is ever sent with the
+   * credentials of another trap.
    *
    * @returns false if it was refused, which is counted.
    */
@@ -99,7 +97,7 @@ export class Delivery implements AsyncDisposable {
     return false;
   }
 
-  /** Resolves when what was taken so far is on disk. */
+  /** Resolves once all alerts accepted so far are on disk. */
   async sync(): Promise<void> {
     await this.#spool.sync();
   }
@@ -122,24 +120,24 @@ export class Delivery implements AsyncDisposable {
     };
   }
 
-  /** Callbacks with a queued alert, or that had one lately. */
+  /** Callbacks that have queued alerts, or had some recently. */
   callbacks(): readonly CallbackStats[] {
     return Array.from(this.#lanes, (lane) => lane.stats);
   }
 
-  /** Calls `listener` when credentials are missing or not taken: once for each reason. Dispose what it returns. */
+  /** Calls `listener` when credentials are missing or not accepted: once for each reason. Dispose of the result to unsubscribe. */
   onCredentialsTrouble(listener: (callback: CallbackStats) => void): Disposable {
     return this.#troubleListeners.add(listener);
   }
 
-  /** Whether a callback takes alerts; undefined if none was queued for it lately and one would be. */
+  /** Whether a callback accepts alerts; undefined if no alert was queued for it recently, although it is permitted. */
   stateOf(callback: string, secret: string): CallbackState | undefined {
     return this.#lanes.get(callback, secret)?.state ?? this.#refusedState(callback, secret);
   }
 
   /**
-   * Calls `listener` when nothing was delivered for `failingMs`, when the reason has been another one for as long, and
-   * when something is delivered again. Dispose what it returns.
+   * Calls `listener` when nothing has been delivered for `failingMs`, when the reason has changed for as long, and when alerts are
+   * delivered again. Dispose of the result to unsubscribe.
    */
   onLastingTrouble(listener: (callback: CallbackState) => void): Disposable {
     return this.#lastingListeners.add(listener);
@@ -207,7 +205,7 @@ export class Delivery implements AsyncDisposable {
     return lane;
   }
 
-  /** Makes room for another callback. */
+  /** Closes an idle queue to make room for another callback. Returns false if no queue is idle. */
   #forgetIdle(): boolean {
     for (const lane of this.#lanes) {
       if (!lane.idle) continue;
@@ -277,10 +275,7 @@ export class Delivery implements AsyncDisposable {
   }
 }
 
-/**
- * The lanes of a delivery, by callback and Secret. The look-up is on the way of each alert, so nothing is put together
- * for it.
- */
+/** The lanes of a delivery, by callback and Secret. Every alert is looked up here, so no combined key is built. */
 export class LaneTable implements Iterable<Lane> {
   /** Lanes of traps without a Secret: nearly all. */
   readonly #plain = new Map<string, Lane>();

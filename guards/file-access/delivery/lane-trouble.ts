@@ -1,20 +1,18 @@
-/**
- * Whether a callback accepts alerts, as a state that changes slowly: a policy's status must not change with each try.
- */
+/** Determines whether a callback accepts alerts, as a state that changes slowly: a policy's status must not change with each attempt. */
 import type { Clock } from '../../../lib/time/clock.ts';
 
 export interface LaneTroubleOptions {
   readonly clock: Clock;
-  /** For how long nothing has to have been delivered, from the first failure on. */
+  /** How long nothing must have been delivered, counted from the first failure. */
   readonly failingMs: number;
-  /** `lasting` is something else now: at most twice in `failingMs`, however often the receiver changes its mind. */
+  /** Called when `lasting` has changed: at most twice in `failingMs`, however often the receiver changes its mind. */
   readonly onChange: () => void;
 }
 
-/** A reason stays for this many times `failingMs` before another one is reported. */
+/** A reason is kept for this many times `failingMs` before another one is reported. */
 const REASON_TIMES = 10;
 
-/** The problems of one lane. Disposing it ends the waiting. */
+/** The problems of one lane. Disposing of it cancels its timer. */
 export class LaneTrouble implements Disposable {
   readonly #options: LaneTroubleOptions;
   #why: string | undefined;
@@ -27,20 +25,20 @@ export class LaneTrouble implements Disposable {
     this.#options = options;
   }
 
-  /** Why nothing has been delivered for long; undefined if alerts are delivered. */
+  /** Why nothing has been delivered for a long time; undefined if alerts are delivered. */
   get lasting(): string | undefined {
     return this.#lasting;
   }
 
-  /** Whether this process knows by now how it is. */
+  /** Whether this process already knows if the callback accepts alerts. */
   get isDecided(): boolean {
     return this.#hasDelivered || this.#lasting !== undefined;
   }
 
-  /** A try came to nothing, or the receiver does not want an alert. */
+  /** Called when an attempt has failed, or the receiver has refused an alert. */
   failed(why: string): void {
     this.#why = why;
-    // Even without another try: if a receiver refuses alerts, each one is dropped.
+    // The timer runs even without another attempt: an alert that the receiver refuses is dropped, not tried again.
     if (this.#cancel === undefined && why !== this.#lasting) this.#settleIn(this.#waitMs());
   }
 
@@ -60,7 +58,7 @@ export class LaneTrouble implements Disposable {
   #waitMs(): number {
     const { failingMs, clock } = this.#options;
     if (this.#lasting === undefined) return failingMs;
-    // A problem is already reported: for a name with several addresses, each try may fail for another reason.
+    // If a problem is already reported, the next reason waits: for a name with several addresses, each attempt may fail for another reason.
     return Math.max(0, this.#reportedMs + REASON_TIMES * failingMs - clock.monotonicMs());
   }
 

@@ -1,7 +1,4 @@
-/**
- * The way of one callback's alerts to its receiver: one at a time, so in order, each until it is delivered, unwanted
- * or too old.
- */
+/** Sends the alerts of one callback to its receiver: one at a time and so in order, each until it is delivered, refused or too old. */
 import { messageOf } from '../../../lib/errors/errors.ts';
 import { Backoff, type BackoffOptions } from '../../../lib/time/backoff.ts';
 import { type Clock, sleep } from '../../../lib/time/clock.ts';
@@ -20,9 +17,9 @@ export interface LaneObserver {
   delivered(latencyMs: number): void;
   retried(): void;
   dropped(reason: 'unwanted' | 'expired'): void;
-  /** The cursor could not be written: what was delivered is delivered again by the next process. */
+  /** The position in the log could not be written: the next process will deliver these alerts again. */
   cursorFailed(): void;
-  /** The first failure after a success; about credentials also each other reason. `lastError` says which. */
+  /** The first failure after a success; if it concerns credentials, also each new reason. `lastError` has the reason. */
   troubled(lane: Lane): void;
   /** The problem in `state` has changed or ended. */
   lasting(lane: Lane): void;
@@ -37,15 +34,15 @@ export interface LaneOptions extends PosterOptions {
   readonly maxAgeMs: number;
   readonly maxRetryAfterMs: number;
   readonly failingMs: number;
-  /** Milliseconds since 1970, in which steps of the clock do not show. */
+  /** Milliseconds since 1970, on a clock that is not set forward or back. */
   readonly nowMs: () => number;
   readonly observer: LaneObserver;
 }
 
-/** Tries of an alert that the receiver refuses as such (400, 413, ...). */
+/** How often an alert is tried that the receiver refuses (400, 413, ...). */
 const UNWANTED_TRIES = 3;
 
-/** Starts with `wake`. The owner stops it; the log stays the owner's. */
+/** Starts with `wake`. The owner stops the lane, and also owns the log. */
 export class Lane {
   readonly queue: CallbackQueue;
   readonly log: QueueLog;
@@ -54,9 +51,9 @@ export class Lane {
   readonly #backoff: Backoff;
   readonly #clock: Clock;
   readonly #abort = new AbortController();
-  /** Ends waiting, not a request that is under way. */
+  /** Ends all waiting, but not a request that is under way. */
   readonly #leave = new AbortController();
-  /** Its name in logs and metrics. */
+  /** The name in logs and metrics. */
   readonly name: string;
   #running: Promise<void> | undefined;
   #refusals = 0;
@@ -78,17 +75,17 @@ export class Lane {
     this.#trouble = new LaneTrouble({ clock, failingMs, onChange: () => observer.lasting(this) });
   }
 
-  /** Nothing waits and nothing is under way. */
+  /** Whether no alert waits and no request is under way. */
   get idle(): boolean {
     return this.#running === undefined && this.log.depth === 0;
   }
 
-  /** Error of the last failed try, even if others have succeeded since. */
+  /** The error of the last failed attempt, even if others have succeeded since. */
   get lastError(): LastError | undefined {
     return this.#lastError;
   }
 
-  /** Age of the oldest alert; 0 when none waits, or it cannot be read now. */
+  /** Age of the oldest alert; 0 if none waits, or it cannot be read now. */
   get oldestMs(): number {
     try {
       const head = this.log.depth > 0 ? this.log.head() : undefined;
@@ -124,17 +121,17 @@ export class Lane {
     };
   }
 
-  /** There is something in the log. */
+  /** Call it when the log has alerts. */
   wake(): void {
     if (this.#running !== undefined || this.#leave.signal.aborted) return;
     this.#running = this.#run().finally(() => {
       this.#running = undefined;
-      // Alerts that were added between the last look into the log and now.
+      // Alerts may have been added after the last check of the log.
       if (this.log.depth > 0) this.wake();
     });
   }
 
-  /** Starts no further request, gives the one under way `lingerMs`, and closes the connection. */
+  /** Starts no further request, gives the one under way `lingerMs` to complete, and closes the connection. */
   async stop(lingerMs: number): Promise<void> {
     this.#leave.abort();
     this.#trouble[Symbol.dispose]();
@@ -161,7 +158,7 @@ export class Lane {
     }
   }
 
-  /** The oldest alert that is not too old. */
+  /** The oldest alert that is not too old; older ones are dropped. */
   #nextLive(): StoredRecord | undefined {
     const { nowMs, maxAgeMs, observer } = this.#options;
     for (let alert; (alert = this.log.head()) !== undefined;) {
@@ -176,7 +173,7 @@ export class Lane {
   async #try(alert: StoredRecord): Promise<Outcome | undefined> {
     const leave = this.#leave.signal;
     try {
-      // Before there is a place for the request: credentials may take their time.
+      // Before a slot for the request is taken: preparing credentials may take long.
       const prepared = await this.#poster.prepare(leave);
       if (prepared.kind !== 'prepared') return prepared;
       using _slot = await this.#options.acquireSlot(this.#backoff.attempts > 0);
@@ -204,7 +201,7 @@ export class Lane {
       this.#pass();
       observer.dropped('unwanted');
       observer.unwanted(this.name, alert.id, outcome.why);
-      // The receiver answers, and may accept the next alert.
+      // The receiver responds, and may accept the next alert.
       this.#succeeded();
       return 0;
     }
@@ -239,7 +236,7 @@ export class Lane {
 
   #note(outcome: Exclude<Outcome, { kind: 'delivered' }>): LastError {
     const aboutCredentials = outcome.kind === 'failed' && outcome.aboutCredentials === true;
-    // A failure while it is being stopped says nothing about the receiver.
+    // A failure during the stop says nothing about the receiver.
     if (!this.#leave.signal.aborted)
       this.#trouble.failed(
         outcome.kind === 'unwanted' ? `${outcome.why}, so the alerts are dropped` : outcome.why,

@@ -8,65 +8,65 @@ import type { CredentialsFor, Credentials } from './poster.ts';
 export type { Credentials, CredentialsFor };
 
 export interface DeliveryOptions {
-  /** A directory used by this delivery alone, and by one process at a time; created with mode 0700. */
+  /** A directory that only this delivery uses, in one process at a time; created with mode 0700. */
   readonly directory: string;
-  /** Limit of all queues. One callback gets at most as much as is still free. Default 1 GiB. */
+  /** Limit of all queues together, in bytes. One callback can use what the others leave. Default: 1 GiB. */
   readonly maxBytes?: number;
-  /** Limit of one queue. Default 256 MiB. */
+  /** Limit of one queue, in bytes. Default: 256 MiB. */
   readonly maxBytesPerCallback?: number;
-  /** Queues at a time: one for each callback and Secret. Default 1000. */
+  /** Limit of queues: there is one for each callback and Secret. Default: 1000. */
   readonly maxCallbacks?: number;
-  /** Older alerts are dropped and counted. Default 7 days. */
+  /** Older alerts are dropped and counted. Default: 7 days. */
   readonly maxAgeMs?: number;
-  /** For one request, until the head of its answer. Default 10,000. */
+  /** Limit for one request, until the head of its response. Default: 10,000. */
   readonly timeoutMs?: number;
   /** The most requests in flight at once; a callback has at most one. Default: 64. */
   readonly concurrency?: number;
-  /** Between tries. Default from 500 ms to 60 s, with jitter 0.5. */
+  /** The pause between attempts. Default: from 500 ms to 60 s, with jitter 0.5. */
   readonly backoff?: BackoffOptions;
-  /** The longest that `Retry-After` is obeyed. Default 15 minutes. */
+  /** The longest pause that `Retry-After` can ask for. Default: 15 minutes. */
   readonly maxRetryAfterMs?: number;
-  /** Failures without a delivery for this long are a lasting problem, see `CallbackState`. Default 30 s. */
+  /** After this time without a delivery, failures are a lasting problem, see `CallbackState`. Default: 30 s. */
   readonly failingMs?: number;
-  /** How long disposing waits for requests that are under way. Default 2000. */
+  /** How long disposing waits for requests under way. Default: 2000. */
   readonly lingerMs?: number;
   /** See `AddressRulesOptions`. */
   readonly allow?: readonly string[];
   readonly refuse?: readonly string[];
   readonly resolve?: Resolve;
-  /** Default: none for any callback, and nothing is sent to those with a Secret. */
+  /** Default: callbacks have no credentials, and nothing is sent to those with a Secret. */
   readonly credentialsFor?: CredentialsFor;
   readonly log?: Pick<Logger, 'info' | 'warn'>;
   readonly clock?: Clock;
 }
 
-/** Why `enqueue` has returned false. */
+/** Reasons for which `enqueue` returns false. */
 const refusals = [
-  /** The URL is invalid or leads to a forbidden place, or the Secret is missing, or has no keys for https. */
+  /** The URL is invalid or its target forbidden, or the Secret is missing, or has no keys for https. */
   'callback',
   /** The id is empty, too long, or not printable ASCII. */
   'id',
-  /** The line is above 1 MiB. */
+  /** The line is longer than 1 MiB. */
   'size',
   /** The queue of this callback is full. */
   'callback_full',
   /** All queues together are full. */
   'full',
-  /** There are too many callbacks with something in their queue. */
+  /** There are too many callbacks with queued alerts. */
   'callbacks',
-  /** The disk is full or broken. */
+  /** The disk is full or fails. */
   'disk',
-  /** The delivery was disposed. */
+  /** The delivery has been disposed. */
   'closed',
 ] as const;
 export type Refusal = (typeof refusals)[number];
 
 const drops = [
-  /** The receiver does not take this alert. */
+  /** The receiver refuses this alert. */
   'unwanted',
   /** The alert was older than `maxAgeMs`. */
   'expired',
-  /** The alert could not be read again. */
+  /** The alert could not be read back. */
   'damaged',
 ] as const;
 export type Drop = (typeof drops)[number];
@@ -81,26 +81,26 @@ export interface DeliveryStats {
   readonly offered: number;
   readonly accepted: number;
   readonly refused: Readonly<Record<Refusal, number>>;
-  /** Alerts that earlier processes had left. */
+  /** Alerts that earlier processes left in the queues. */
   readonly recovered: number;
   readonly delivered: number;
-  /** Tries that failed and are made again. */
+  /** Failed attempts that are repeated. */
   readonly retried: number;
   readonly dropped: Readonly<Record<Drop, number>>;
   readonly depth: number;
-  /** Length of all files, with what is delivered and not yet removed. */
+  /** Size of all files, including delivered alerts that have not been removed yet. */
   readonly sizeBytes: number;
-  /** Age of the oldest that waits; 0 when none does. */
+  /** Age of the oldest waiting alert; 0 if none waits. */
   readonly oldestMs: number;
-  /** From `enqueue` to the answer: the sum over all that were delivered. */
+  /** Time from `enqueue` to the response, as a sum over all delivered alerts. */
   readonly latencyMs: number;
-  /** Files of which a part could not be read, now beside the others with the suffix `.corrupt`. */
+  /** Files that could not be read completely; they were renamed, with the suffix `.corrupt`. */
   readonly damagedFiles: number;
-  /** At the ends of files, cut off by the end of an earlier process. */
+  /** Incomplete records at the ends of files, left when an earlier process ended. */
   readonly tornBytes: number;
-  /** fdatasync(2) that failed: a loss of power might lose what this process would not. */
+  /** Failures of fdatasync(2): a power failure might lose what the end of this process would not. */
   readonly syncErrors: number;
-  /** Deliveries that could not be written down, and would be made again by the next process. */
+  /** Deliveries that could not be recorded, so that the next process would repeat them. */
   readonly cursorErrors: number;
 }
 
@@ -108,7 +108,7 @@ export interface LastError {
   readonly why: string;
   /** Milliseconds since 1970. */
   readonly atMs: number;
-  /** There are no credentials to send, or the two sides do not take each other's. */
+  /** Whether credentials are missing, or one of the two sides does not accept those of the other. */
   readonly aboutCredentials: boolean;
 }
 
@@ -117,11 +117,11 @@ export interface CallbackState {
   readonly callback: string;
   readonly secret: string;
   readonly name: string;
-  /** Why nothing is delivered, once that has lasted for long. */
+  /** Why nothing is delivered, once that has lasted for `failingMs`; undefined otherwise. */
   readonly problem: string | undefined;
-  /** Whether this process knows: with alerts of an earlier one that were not tried for long yet it does not. */
+  /** Whether this process knows the state: not while an earlier process's alerts have not been tried for long enough. */
   readonly isDecided: boolean;
-  /** This agent's configuration does not allow it: its alerts are not even queued. */
+  /** Set if this agent's configuration forbids the callback: its alerts are not even queued. */
   readonly isRefused?: true;
   readonly aboutCredentials: boolean;
 }
@@ -130,13 +130,13 @@ export interface CallbackStats {
   readonly callback: string;
   /** The Secret that its alerts are sent with, `namespace/name`; empty if the trap names none. */
   readonly secret: string;
-  /** Its name in logs and metrics: without path and query, which may be secret. */
+  /** The name in logs and metrics: without path and query, which may be secret. */
   readonly name: string;
   readonly depth: number;
   readonly sizeBytes: number;
   readonly oldestMs: number;
   readonly delivered: number;
-  /** Tries since the last success; 0 when all is well. */
+  /** Failed attempts since the last success; 0 if all is well. */
   readonly failures: number;
   readonly lastError: LastError | undefined;
 }

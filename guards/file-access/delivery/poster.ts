@@ -1,4 +1,4 @@
-/** One POST to one callback, over a connection that is kept. */
+/** Sends alerts to one callback by POST, over a connection that is kept open. */
 import manifest from '../../../package.json' with { type: 'json' };
 import { describeConnectionFailure } from '../../../lib/net/connection-failure.ts';
 import { RampartError } from '../../../lib/errors/errors.ts';
@@ -9,19 +9,18 @@ import { isPrivateWay, parseCallback } from './callback-url.ts';
 import { type Outcome, outcomeOf } from './outcome.ts';
 import type { StoredRecord } from '../../../lib/spool/record.ts';
 
-/** The credentials for a callback. Requested before each try, so that rotated ones are used. */
+/** The credentials for a callback. They are requested before each attempt, so that rotated ones are used. */
 export interface Credentials extends TlsMaterial {
-  /** Sent as `authorization: Bearer ...`, over https or to a loopback address only. */
+  /** Sent as `authorization: Bearer ...`, but only over https or to a loopback address. */
   readonly bearerToken?: string | undefined;
-  /** Called when these were no good: HTTP 401 or 403, or the two sides do not agree about certificates. */
+  /** Called if they were not accepted: HTTP 401 or 403, or certificates that one of the two sides rejects. */
   readonly onRefused?: () => void;
 }
 
 /**
- * @param secret `namespace/name` of the Secret with the credentials; empty for the sender's default.
- * @param signal Aborts when they are no longer needed.
- * @returns undefined for a callback without credentials; with a Secret, that counts as a failed try, and so
- * does an error.
+ * @param secret `namespace/name` of the Secret with the credentials; empty: the sender's default.
+ * @param signal Aborts when the credentials are no longer needed.
+ * @returns undefined for a callback without credentials. If a Secret is named, that counts as a failed attempt, as does an error.
  */
 export type CredentialsFor = (
   callback: string,
@@ -32,14 +31,12 @@ export type CredentialsFor = (
 export interface PosterOptions {
   readonly rules: AddressRules;
   readonly credentialsFor: CredentialsFor;
-  /** From the look-up of the name to the head of the answer. */
+  /** Limit from resolving the host name to receiving the head of the response. */
   readonly timeoutMs: number;
   readonly clock: Clock;
 }
 
-/**
- * Limit of an answer's body, which is not used. Beyond it, or if it takes longer, the connection is closed.
- */
+/** Limit of the body of a response, which is not used. The connection is closed if the body is longer, or takes too long. */
 const MAX_ANSWER_BYTES = 4096;
 const ANSWER_MS = 1000;
 /** RFC 6750, 2.1, `b64token`. */
@@ -52,14 +49,14 @@ export interface Prepared {
   readonly credentials: Credentials;
 }
 
-/** Sends to one callback, one alert at a time. The owner disposes it: the connection is closed then. */
+/** Sends to one callback, one alert at a time. The owner disposes of it, which closes the connection. */
 export class Poster implements Disposable {
   readonly #callback: string;
   readonly #secret: string;
   readonly #options: PosterOptions;
   readonly #connection: KeptConnection;
 
-  /** @param secret As for {@link CredentialsFor}. */
+  /** @param secret As in {@link CredentialsFor}. */
   constructor(callback: string, secret: string, options: PosterOptions) {
     this.#callback = callback;
     this.#secret = secret;
@@ -73,7 +70,7 @@ export class Poster implements Disposable {
   }
 
   /**
-   * The credentials to post with, or why nothing is posted now: its texts contain no credentials.
+   * The URL and credentials to post with, or the outcome if nothing can be sent now; its texts contain no credentials.
    *
    * @throws the signal's reason when it aborts.
    */
@@ -87,7 +84,7 @@ export class Poster implements Disposable {
   }
 
   /**
-   * Sends an alert; resolves with what came of it. Its texts contain no credentials.
+   * Sends an alert and resolves with the outcome, whose texts contain no credentials.
    *
    * @throws the signal's reason when it aborts.
    */
@@ -122,7 +119,7 @@ export class Poster implements Disposable {
     this.#connection[Symbol.dispose]();
   }
 
-  /** The credentials, or a text with the reason why they are missing. */
+  /** The credentials, or a text that says why they are missing. */
   async #credentials(url: URL, signal: AbortSignal): Promise<Credentials | string> {
     const secret = this.#secret;
     if (secret !== '' && url.protocol !== 'https:') return 'a Secret requires https';
@@ -131,12 +128,12 @@ export class Poster implements Disposable {
       credentials = await this.#options.credentialsFor(this.#callback, secret, signal);
     } catch (error) {
       signal.throwIfAborted();
-      // Only the code of errors of others, because their messages may contain secrets.
+      // For other errors only the code, since their messages may contain secrets.
       const why = error instanceof RampartError ? error.message : codeOf(error);
       return `its credentials cannot be read${why === undefined ? '' : `: ${why}`}`;
     }
     const { bearerToken, ca, cert, key } = credentials ?? {};
-    // A trap that names a Secret needs it: without its content nothing is sent.
+    // If a trap names a Secret, nothing is sent without its contents.
     if (secret !== '' && !bearerToken && !ca && !(cert && key)) return 'its credentials are unknown';
     if (credentials === undefined || bearerToken === undefined) return credentials ?? {};
     if (!isPrivateWay(url)) return 'a bearer token is not sent over plain http';
@@ -154,7 +151,7 @@ function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** Codes of OpenSSL and of Node.js: no agreement about TLS, or a certificate that is not taken. */
+/** By the codes of OpenSSL and Node.js: the two sides cannot agree on TLS, or one rejects the other's certificate. */
 function isAboutCertificates(error: unknown): boolean {
   return /^ERR_(SSL|TLS)_|CERT|SIGNATURE/.test(codeOf(error) ?? '');
 }

@@ -1,6 +1,6 @@
 /**
- * The contents of a Secret for a callback: a bearer token, a client certificate with its key, the authority
- * of the receiver; under the keys that such things usually have in Secrets. No error contains any of it.
+ * Reads a Secret for a callback: a bearer token, a client certificate with its key, the certificate authority of the receiver; under the
+ * keys that Secrets commonly use for them. Errors never contain any of these values.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 
@@ -9,23 +9,26 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Credentials } from './options.ts';
 import { tokenForm } from './poster.ts';
 
-/** Keys of the Secret, including those of type `kubernetes.io/tls`. */
+/** The keys that are read, including those of Secrets with the type `kubernetes.io/tls`. */
 const keys = ['token', 'tls.crt', 'tls.key', 'ca.crt'] as const;
 type Key = (typeof keys)[number];
 
-/** Limit for all four. A bundle of all public authorities has some 220 kB; an agent keeps many Secrets. */
+/** Limit of all four values. A bundle of all public authorities has some 220 kB; an agent may hold many Secrets. */
 const MAX_BYTES = 256 * 1024;
-/** The usual limit of servers for a header. */
+/** The usual limit of HTTP servers for a header. */
 const MAX_TOKEN_BYTES = 8 * 1024;
 const certificateForm = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
-/** A token for the Kubernetes API. Whoever may write a policy could have it sent to a server of his own. */
+/**
+ * The type of a Secret with a token for the Kubernetes API. It is refused: whoever may write a policy could have the token sent to their
+ * own server.
+ */
 const SERVICE_ACCOUNT_TOKEN = 'kubernetes.io/service-account-token';
 
 /**
- * The credentials in a Secret: at least one of them, all of them usable.
+ * The credentials in a Secret. It must contain at least one, and all must be valid.
  *
  * @param secret `namespace/name`, for errors.
- * @throws {RampartError} `INPUT` for a Secret that cannot be used; it names the key, never what is under it.
+ * @throws {RampartError} `INPUT` for a Secret that cannot be used; it names the key, never the value.
  */
 export function secretCredentials({ type, data = {} }: Secret, secret: string): Credentials {
   if (type === SERVICE_ACCOUNT_TOKEN) {
@@ -54,7 +57,7 @@ export function secretCredentials({ type, data = {} }: Secret, secret: string): 
   };
 }
 
-/** How much of the memory these take, about. */
+/** About how much memory these credentials take, in bytes. */
 export function credentialBytes({ bearerToken = '', cert = '', key = '', ca = '' }: Credentials): number {
   return bearerToken.length + cert.length + key.length + ca.length;
 }
@@ -69,8 +72,7 @@ export function sameCredentials(one: Credentials, other: Credentials): boolean {
 }
 
 function checkedToken(secret: string, text: string): string {
-  // From `echo TOKEN > file`: one line break at the end is not part of it, as when Kubernetes itself reads
-  // files with tokens.
+  // `echo TOKEN > file` adds a line break, which is not part of the token. Kubernetes itself reads files with tokens in the same way.
   const token = text.replace(/\r?\n$/, '');
   if (/[\r\n]/.test(token)) throw unusable(secret, 'its key token contains a line break');
   if (token.length > MAX_TOKEN_BYTES)
@@ -100,7 +102,7 @@ function checkPair(secret: string, cert: string | undefined, key: string | undef
 
 function checkCertificates(secret: string, key: Key, text: string): X509Certificate[] {
   const found = text.match(certificateForm) ?? [];
-  // As many as begin, too: one that was cut off would be left out in silence.
+  // Each certificate that begins must also be complete: one that was cut off would otherwise be ignored silently.
   if (found.length > 0 && found.length === text.split('-----BEGIN ').length - 1) {
     try {
       return found.map((one) => new X509Certificate(one));

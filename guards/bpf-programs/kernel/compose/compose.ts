@@ -3,8 +3,8 @@
  * works where the kernel refuses freplace (BPF_PROG_TYPE_EXT), and can be replaced atomically.
  *
  * Pure: it converts instructions to instructions. Members refer to maps by descriptors of the process that will load the result. Limits of
- * the verifier: a member's stack is at most 480 bytes on 6.1, 496 from 6.12 on, since main has a stack frame too; a member that allocates
- * objects of its own types (bpf_obj_new) is refused, since these types are lost.
+ * the verifier: a member's stack is at most 480 bytes on 6.1, 496 from 6.12 on, since main has a stack frame too; a member loses
+ * the BTF of its own types, and so cannot allocate objects of them (bpf_obj_new).
  */
 import { INSTRUCTION_BYTES, type InstructionParts, Instructions } from '../../../../lib/ebpf/instructions.ts';
 import { btfOf } from '../../../../lib/ebpf/kernel-types.ts';

@@ -36,7 +36,7 @@ export interface ChosenMap {
   readonly id: number;
   /** Whether it comes from the program that `mapOwner` names. */
   readonly shared: boolean;
-  /** Whether other programs use it, and stay. */
+  /** Whether it belongs to programs outside of this load, which stay. */
   readonly ofOthers: boolean;
 }
 

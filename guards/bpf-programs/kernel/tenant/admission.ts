@@ -91,7 +91,7 @@ export function admitMaps(
  * Checks the instructions that the kernel received.
  *
  * @returns the facts to keep, including those found only in these instructions.
- * @throws {ProgramFailure} `not-allowed`: they require more than was admitted
+ * @throws {ProgramFailure} `not-allowed`: they differ from what was admitted
  */
 export function checkLoaded(
   { rules }: Pick<Admission, 'rules'>,
