@@ -60,7 +60,7 @@ export class NetlinkReader implements Disposable {
     const endMs = performance.now() + SLICE_MS;
     let [isOverrun, isOver] = [false, false];
     try {
-      // A listener may have disposed the reader.
+      // The reader may have been disposed, by a listener or before this event was handled.
       while (this.#poll !== undefined && !isOver) {
         const bytes = socket.receive();
         if (bytes === 'nothing') break;
