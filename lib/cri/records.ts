@@ -3,9 +3,9 @@ import type { Message } from './schema.ts';
 type PodState = 'ready' | 'notReady';
 export type ContainerState = 'created' | 'running' | 'exited' | 'unknown';
 
-/** A pod's sandbox. A pod may have had several: `attempt` counts them, and those before are not ready. */
+/** A pod's sandbox. A pod may have had several: `attempt` counts them, and only the latest can be ready. */
 export interface Pod {
-  /** Id of the sandbox, not of the pod: 64 hexadecimal digits. */
+  /** ID of the sandbox, not of the pod: 64 hexadecimal digits. */
   readonly id: string;
   readonly name: string;
   readonly namespace: string;
@@ -15,12 +15,12 @@ export interface Pod {
   readonly state: PodState;
   /** Unix time. */
   readonly createdAtMs: number;
-  /** From when the sandbox was made: only the API server shows later changes of labels. */
+  /** The labels at the time when the sandbox was created; the runtime does not know later changes. */
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
-  /** None for a pod in the host's network, and for one that is not ready. */
+  /** Empty for a pod in the host's network, and for one that is not ready. */
   readonly ips: readonly string[];
-  /** In the network of the host. False for one that is not ready and was not asked for before. */
+  /** Whether the pod is in the host's network. False for a pod that is not ready and was not queried before. */
   readonly hostNetwork: boolean;
 }
 
@@ -30,28 +30,27 @@ export type PodNetwork = Pick<Pod, 'ips' | 'hostNetwork'>;
 export const noNetwork: PodNetwork = { ips: [], hostNetwork: false };
 
 /**
- * A container of a pod, which may be an init or ephemeral container. The runtime does not know which kind
- * (kubelet's labels are the pod's name, namespace and uid and the container's name): the Pod has it, by the
- * name.
+ * A container of a pod, which may be an init or ephemeral container. The runtime does not know the kind (kubelet sets labels
+ * only for the pod's name, namespace and UID and the container's name): look the name up in the Pod.
  */
 export interface Container {
   readonly id: string;
   /** {@link Pod.id}. */
   readonly podId: string;
   readonly name: string;
-  /** 0 for the first of this name in its pod; each restart makes a new container with the next number. */
+  /** 0 for the first container of this name in its pod; each restart creates a new container with the next number. */
   readonly attempt: number;
-  /** As in the Pod's spec or, with some runtimes, the digest it was resolved to. */
+  /** The image as in the Pod's spec or, with some runtimes, the digest to which it was resolved. */
   readonly image: string;
   readonly state: ContainerState;
   /** Unix time. */
   readonly createdAtMs: number;
-  /** The labels of kubelet, `io.kubernetes.*`, not those of the Pod. */
+  /** The labels set by kubelet, `io.kubernetes.*`, not those of the Pod. */
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** In the order of the interface's numbers. */
+/** Indexed by the CRI's numbers. */
 const containerStates: readonly ContainerState[] = ['created', 'running', 'exited', 'unknown'];
 
 export function containerState(number: number): ContainerState {
@@ -88,13 +87,13 @@ export function containerFrom(container: Message<'Container'>): Container {
   };
 }
 
-/** The addresses of a sandbox, the one in `status.podIP` first. */
+/** The addresses of a sandbox, beginning with that in `status.podIP`. */
 function ipsOf(status: Message<'PodSandboxStatus'> | undefined): readonly string[] {
   const { ip = '', additionalIps = [] } = status?.network ?? {};
   return [ip, ...additionalIps.map((additional) => additional.ip)].filter((address) => address !== '');
 }
 
-/** NamespaceMode NODE: the namespace is the host's. */
+/** NamespaceMode NODE: the pod uses the host's namespace. */
 const NODE = 2;
 
 export function networkOf(status: Message<'PodSandboxStatus'> | undefined): PodNetwork {

@@ -1,9 +1,8 @@
 /**
- * The messages of the Container Runtime Interface that are used here, with only the fields that are read or
- * set, and of containerd's event service. Numbers and types are facts of `api.proto` in k8s.io/cri-api
- * (runtime.v1, as of 0.32) and of containerd's `api/services/events/v1/events.proto`, `api/types/event.proto`
- * and `api/events/task.proto`. Other fields that a runtime sends are skipped, so that older and newer ones
- * fit.
+ * The messages of the Container Runtime Interface and of containerd's event service that are used here, with only the
+ * fields that are read or set. Numbers and types are those of `api.proto` in k8s.io/cri-api (runtime.v1, as of 0.32) and of
+ * containerd's `api/services/events/v1/events.proto`, `api/types/event.proto` and `api/events/task.proto`. Other fields are
+ * skipped, so that older and newer runtimes are compatible.
  */
 import {
   type Message as MessageOf,
@@ -76,7 +75,7 @@ const ownMessages = {
   GetEventsRequest: {},
   ContainerEventResponse: { containerId: [1, 'string'], containerEventType: [2, 'int32'] },
 
-  // containerd's own.
+  // Messages of containerd's event service.
   SubscribeRequest: { filters: [1, 'string', 'list'] },
   Any: { typeUrl: [1, 'string'], value: [2, 'bytes'] },
   Envelope: { topic: [3, 'string'], event: [4, 'Any'] },
@@ -84,7 +83,7 @@ const ownMessages = {
 } as const satisfies MessageTable;
 
 type OwnMessages = typeof ownMessages;
-/** Tests add the messages that make pods: `lab-schema.fixture.ts`. */
+/** An interface, so that tests can add the messages that create pods: `lab-schema.fixture.ts`. */
 export interface Messages extends OwnMessages {}
 export const messages = ownMessages as Messages;
 export type MessageName = keyof Messages;
@@ -93,7 +92,7 @@ export type Message<Name extends MessageName> = MessageOf<Messages, Name>;
 export type MessageInit<Name extends MessageName> = MessageInitOf<Messages, Name>;
 export const codec = new MessageCodec(messages, 'response of the container runtime');
 
-/** A method: its service, what it takes and what it answers, and whether that is a stream. */
+/** A method: its service, its input and output messages, and whether the output is a stream. */
 export interface Method {
   readonly service: string;
   readonly input: MessageName;

@@ -7,7 +7,7 @@ const PAUSE = { baseMs: 200, maxMs: 10_000 };
 interface SearchOptions<T> {
   /** Shared by all searches: bounds how many run at a time. */
   readonly limit: WorkLimit;
-  /** Undefined when it is not to be had now. Never rejects. */
+  /** Makes an attempt; resolves to undefined if there is no answer now. Never rejects. */
   readonly find: () => Promise<T | undefined>;
   /** Called after each attempt. */
   readonly onEnd: (found: T | undefined) => void;
@@ -32,13 +32,13 @@ export class Search<T> {
     return this.#nextAtMs;
   }
 
-  /** Begins an attempt, unless one is under way or it is too early. */
+  /** Begins an attempt, unless one is in progress or the pause has not ended. */
   begin(): void {
     if (this.#attempt !== undefined || performance.now() < this.#nextAtMs) return;
     this.#attempt = this.#options.limit(() => this.#run());
   }
 
-  /** The next request may be made at once. */
+  /** Allows the next attempt at once. */
   reset(): void {
     this.#backoff.reset();
     this.#nextAtMs = 0;

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
-/** The usual places, in the order in which they are tried. A machine has one of them. */
+/** The usual socket paths, in the order in which they are tried. A machine normally has only one of them. */
 export const usualSockets: readonly string[] = [
   '/run/containerd/containerd.sock',
   '/run/crio/crio.sock',
@@ -12,10 +12,10 @@ export const usualSockets: readonly string[] = [
 ];
 
 /**
- * The first of `candidates` that is a socket, or a link to one. Whether a server listens there is not
- * checked: a runtime may start later.
+ * The first of `candidates` that is a socket, or a link to one. Does not check that a server listens there: a runtime may
+ * start later.
  *
- * @throws {RampartError} `RUNTIME_UNREACHABLE` with the places that were tried.
+ * @throws {RampartError} `RUNTIME_UNREACHABLE` with the paths that were tried.
  */
 export function findSocket(candidates: readonly string[] = usualSockets): string {
   for (const path of candidates) {
@@ -28,7 +28,7 @@ export function findSocket(candidates: readonly string[] = usualSockets): string
   });
 }
 
-/** With or without `unix://`, as kubelet takes it. @throws {RampartError} `INPUT` for a relative path. */
+/** @param endpoint - A path with or without `unix://`, as for kubelet. @throws {RampartError} `INPUT` for a relative path. */
 export function socketPathOf(endpoint: string): string {
   const path = endpoint.startsWith('unix://') ? endpoint.slice('unix://'.length) : endpoint;
   if (path.startsWith('/')) return path;

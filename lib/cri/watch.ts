@@ -12,11 +12,10 @@ import { workLimit } from './work-limit.ts';
 import type { CallOptions } from './connection.ts';
 
 export interface WatchOptions {
-  /** Ends the watch, as disposing does. */
+  /** Aborting it ends the watch, like disposing. */
   readonly signal?: AbortSignal;
   /**
-   * Called for each failure to query the runtime; the watch continues by itself. Repeated failures are
-   * reported each time.
+   * Called for each failed query of the runtime, including repeated failures. The watch continues by itself.
    */
   readonly onError?: (error: unknown) => void;
   /** Interval of polling a runtime without events. Default 1000. */
@@ -30,15 +29,15 @@ export interface WatchOptions {
 interface WatchStats {
   readonly containers: number;
   readonly running: number;
-  /** Running, and their process is not known (yet). */
+  /** Number of running containers whose process is unknown, or not known yet. */
   readonly withoutProcess: number;
-  /** Looks at the whole list. */
+  /** Number of times that the whole list was read. */
   readonly lists: number;
   readonly events: number;
-  /** Failures by error code. */
+  /** Number of failures by error code. */
   readonly errors: Readonly<Record<string, number>>;
   readonly source: EventSource | undefined;
-  /** How long ago the runtime last gave its list. Infinity before the first. */
+  /** Time since the runtime last returned its list; Infinity before the first list. */
   readonly ageMs: number;
 }
 
@@ -49,18 +48,17 @@ interface Entry {
 }
 
 const PARALLEL_SEARCHES = 8;
-/** For requests about one pod or container. */
+/** Timeout for requests about one pod or container. */
 const DETAIL_TIMEOUT_MS = 2_000;
 
 type Listener = (change: ContainerChange) => void;
 
 /**
- * Holds the containers that the runtime has, whatever their state, and reports changes.
+ * Tracks the runtime's containers in any state, and reports changes.
  *
- * Level-triggered: it compares the runtime's whole list with what it holds, so that nothing depends on which
- * events came. Events only trigger a comparison. While the runtime does not answer, the known containers
- * stay, and only the end of their processes is noticed. Containers are independent: one whose process cannot
- * be determined does not delay the others.
+ * Level-triggered: it compares the runtime's whole list with the known containers, so that nothing depends on which events
+ * arrive. Events only trigger a comparison. While the runtime does not answer, the known containers stay, and only the end of
+ * their processes is noticed. Containers are independent: one whose process cannot be determined does not delay the others.
  */
 export class ContainerWatch implements AsyncDisposable {
   readonly #cri: Cri;
@@ -120,7 +118,7 @@ export class ContainerWatch implements AsyncDisposable {
       },
       onSource: (source) => {
         this.#source = source;
-        // Events were missed while there was no stream.
+        // Lists again, because events may have been missed while there was no stream.
         this.#pacer.settle();
       },
       onError: (error) => this.#fail(error),
@@ -128,26 +126,26 @@ export class ContainerWatch implements AsyncDisposable {
     this.#running = Promise.all([this.#pacer.run(), events]);
   }
 
-  /** The current containers, by id. It is the watch's own map, so it shows later changes. */
+  /** The current containers, keyed by ID. This is the watch's own map, which changes later. */
   get containers(): ReadonlyMap<string, NodeContainer> {
     return this.#reported;
   }
 
-  /** Resolves when the runtime's list was taken once and every running container's process was looked for. */
+  /** Resolves when the runtime's list has been read once, and the process of every running container has been looked up. */
   async synced(signal?: AbortSignal): Promise<void> {
     if (this.#lists === 0) await this.#pacer.looked(signal);
     await this.#searched(signal);
   }
 
-  /** Looks at once. Resolves when a look begun after this call is done, also for new processes. */
+  /** Queries the runtime at once. Resolves when a query that began after this call is complete, including the lookup of new processes. */
   async refresh(signal?: AbortSignal): Promise<void> {
     await this.#pacer.lookNow(signal);
     await this.#searched(signal);
   }
 
   /**
-   * Calls `listener` with each change, and at once with all current containers, as added. An error that it
-   * throws is a fault of the program and becomes an uncaught exception.
+   * Calls `listener` with each change, and at once with all current containers, as added. An error that it throws is a bug,
+   * and becomes an uncaught exception.
    */
   onChange(listener: Listener): Disposable {
     this.#listeners.add(listener);
@@ -180,7 +178,7 @@ export class ContainerWatch implements AsyncDisposable {
   async #look(): Promise<boolean> {
     const { signal } = this.#stop;
     try {
-      // Containers first: a container's sandbox is older than itself, so it is in the later list.
+      // Containers first: a sandbox is older than its containers, so the later list contains it.
       const { containers } = await this.#cri.call('ListContainers', {}, { signal });
       const { items } = await this.#cri.call('ListPodSandbox', {}, { signal });
       this.#lists += 1;
@@ -207,7 +205,7 @@ export class ContainerWatch implements AsyncDisposable {
     }
     for (const container of listed) {
       const entry = this.#entries.get(container.id) ?? this.#add(container);
-      // All else is fixed when a container is made: the old object is kept, the new one is garbage.
+      // Only the state can change: all else is fixed when a container is created. Keeping the old object saves memory.
       if (entry.container.state !== container.state) {
         entry.container = { ...entry.container, state: container.state };
         entry.search.reset();
@@ -254,7 +252,7 @@ export class ContainerWatch implements AsyncDisposable {
     this.#pacer.replan();
   }
 
-  /** Notices that a process has ended, which the runtime may not know or cannot report. */
+  /** Detects that a process has ended, which the runtime may not know yet or cannot report. */
   #checkProcess(entry: Entry): void {
     if (entry.process === undefined || isSameProcess(entry.process, this.#procPath)) return;
     entry.process = undefined;
@@ -284,10 +282,10 @@ export class ContainerWatch implements AsyncDisposable {
   #publish(entry: Entry): void {
     const { id, podId } = entry.container;
     const pod = this.#pods.get(podId);
-    // A sandbox that was removed between the two lists takes its containers with it.
+    // The sandbox was removed between the two lists: its container is gone too.
     if (pod === undefined) return;
     const previous = this.#reported.get(id);
-    // Told when all that can be known is known: of a new one, and of one that begins to run.
+    // Not reported yet: the process of a starting container, or the network of a new container's pod, is still being looked up.
     if (
       entry.container.state === 'running' &&
       entry.process === undefined &&
@@ -324,9 +322,9 @@ export class ContainerWatch implements AsyncDisposable {
 }
 
 /**
- * Begins to watch the containers of this node. The caller disposes the watch, and the client after it.
+ * Begins to watch the containers of this node. The caller disposes the watch, then the client.
  *
- * @throws {RampartError} `INPUT` for times that cannot work.
+ * @throws {RampartError} `INPUT` for invalid intervals.
  *
  * @example
  * using cri = openCri();
@@ -338,14 +336,13 @@ export function watchContainers(cri: Cri, options: WatchOptions = {}): Container
 }
 
 /**
- * The first process of the container; undefined when it does not run.
+ * The first process of the container; undefined if it is not running.
  *
- * The container may end between the runtime's answer and the look into /proc, and its pid be given to another
- * process. So the process has to be in a cgroup of the container; where cgroups are of no help, the runtime
- * has to confirm, after the start time was read, that the container runs.
+ * The container may end between the runtime's answer and the look into /proc, and its PID may be reused. So the process has
+ * to be in a cgroup of the container; if cgroups do not show that, the runtime has to return the same PID again after the
+ * start time was read.
  *
- * @throws {RampartError} what {@link Cri.containerPid} throws, and `CONFLICT` when the pid is that of another
- * container.
+ * @throws {RampartError} what {@link Cri.containerPid} throws, and `CONFLICT` if the process belongs to another container.
  */
 export async function findProcess(
   cri: Cri,

@@ -1,7 +1,7 @@
-/** Runs `work` when it is its turn, and settles as it does. */
+/** Runs `work` when it is its turn, and settles with its result. */
 export type WorkLimit = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** Limits concurrency; the rest wait in order. */
+/** Limits concurrency; further calls wait in order. */
 export function workLimit(limit: number): WorkLimit {
   const waiting: (() => void)[] = [];
   let running = 0;
@@ -12,7 +12,7 @@ export function workLimit(limit: number): WorkLimit {
     try {
       return await work();
     } finally {
-      // The place goes to the next one, if there is one.
+      // The next waiting call takes over the slot.
       const next = waiting.shift();
       if (next === undefined) running -= 1;
       else next();

@@ -1,8 +1,8 @@
 /**
- * bpf(2) and perf_event_open(2) without libbpf: what the probes need to hear the kernel's own
- * answer, errno and verifier log, to one request. Field offsets are those of `union bpf_attr`
- * (include/uapi/linux/bpf.h) and `struct perf_event_attr` (include/uapi/linux/perf_event.h);
- * both architectures that Rampart runs on are little-endian.
+ * bpf(2) and perf_event_open(2) without libbpf, so that feature probes get the kernel's own answer to a single
+ * request: errno and verifier log. Field offsets are those of `union bpf_attr` (include/uapi/linux/bpf.h) and
+ * `struct perf_event_attr` (include/uapi/linux/perf_event.h); both architectures that Rampart runs on are
+ * little-endian.
  */
 import { constants } from 'node:os';
 
@@ -14,7 +14,7 @@ export interface Refusal {
   readonly log: string;
 }
 
-/** A file descriptor of ours; dispose it to close it, which also unloads or detaches its object. */
+/** A file descriptor of this process. Disposing closes it, which also unloads or detaches the kernel object. */
 export class Descriptor implements Disposable {
   readonly fd: number;
   #open = true;
@@ -61,7 +61,7 @@ export const command = {
   LINK_DETACH: 34,
 } as const;
 
-/** A zeroed kernel structure filled field by field; holds on to the buffers it points to. */
+/** A kernel structure, zeroed and then filled field by field. Keeps the buffers to which it points reachable. */
 export class Structure {
   readonly bytes: Uint8Array;
   readonly #view: DataView;
@@ -95,13 +95,13 @@ export class Structure {
     return this.u64(offset, addressOf(target));
   }
 
-  /** Called after the system call: until here the buffers were reachable. */
+  /** Call after the system call: the buffers need not stay reachable any longer. */
   release(): void {
     this.#referenced.length = 0;
   }
 }
 
-/** bpf(2) for commands that answer with a descriptor. */
+/** bpf(2) for commands that return a descriptor. */
 export function bpf(commandNumber: number, attr: Structure, log?: Uint8Array): Outcome {
   const result = libc.bpf(syscallNumbers.bpf, commandNumber, attr.bytes, attr.bytes.byteLength);
   const outcome = outcomeOf(result, () => (log === undefined ? '' : cString(log)));
@@ -122,7 +122,7 @@ export function nulTerminated(text: string): Uint8Array {
 /** One eBPF instruction (`struct bpf_insn`): opcode, the two registers, offset 0, immediate. */
 export type Instruction = readonly [code: number, destination: number, source: number, immediate: number];
 
-/** The instructions the probes are made of. */
+/** The instructions of which the probes consist. */
 export const instructions = {
   setRegister: (register: number, value: number): Instruction => [0xb7, register, 0, value],
   copyRegister: (to: number, from: number): Instruction => [0xbf, to, from, 0],
@@ -148,7 +148,7 @@ export interface ProgramRequest {
   readonly type: number;
   /** enum bpf_attach_type; for struct_ops the index of the member. */
   readonly expectedAttachType?: number;
-  /** The BTF type id of what the program attaches to, in the kernel or in `attachProgram`. */
+  /** The BTF type ID of the program's target, in the kernel or in `attachProgram`. */
   readonly attachBtfId?: number;
   readonly attachProgram?: Descriptor;
   /** BPF_F_* of bpf.h. */
@@ -162,7 +162,7 @@ export interface ProgramRequest {
 export function loadProgram(request: ProgramRequest): Outcome {
   const log = new Uint8Array(64 * 1024);
   const code = assemble(request.instructions);
-  // An unlucky signal makes the verifier give up with EAGAIN; libbpf, too, tries five times.
+  // A pending signal makes the verifier give up with EAGAIN. libbpf also tries five times.
   for (let attempt = 1; ; attempt++) {
     log.fill(0);
     const attr = new Structure(144)
@@ -198,19 +198,19 @@ export function createMap(
   return bpf(command.MAP_CREATE, attr);
 }
 
-/** BPF_MAP_CREATE of an array that has its values once for each CPU (since 4.6). */
+/** BPF_MAP_CREATE of an array with separate values for each CPU (since 4.6). */
 export function createPerCpuArray(valueSizeBytes: number, maxEntries: number, name: string): Outcome {
   const BPF_MAP_TYPE_PERCPU_ARRAY = 6;
   return createMap(BPF_MAP_TYPE_PERCPU_ARRAY, maxEntries, { keySizeBytes: 4, valueSizeBytes, name });
 }
 
-/** BPF_MAP_CREATE of an array of programs. Without a pin or an open descriptor the kernel empties it, even if programs use it. */
+/** BPF_MAP_CREATE of an array of programs. The kernel empties it once it has no pin and no open descriptor, even if programs use it. */
 export function createProgramArray(maxEntries: number, name: string): Outcome {
   const BPF_MAP_TYPE_PROG_ARRAY = 3;
   return createMap(BPF_MAP_TYPE_PROG_ARRAY, maxEntries, { keySizeBytes: 4, valueSizeBytes: 4, name });
 }
 
-/** BPF_MAP_UPDATE_ELEM of a map with keys of 4 bytes and values of 4: an array of programs. */
+/** BPF_MAP_UPDATE_ELEM of an array of programs, whose keys and values have 4 bytes. */
 export function setProgram(array: Descriptor, index: number, program: Descriptor): Refusal | undefined {
   const [key, value] = [new Structure(4).u32(0, index), new Structure(4).u32(0, program.fd)];
   return bpfDo(
@@ -219,7 +219,7 @@ export function setProgram(array: Descriptor, index: number, program: Descriptor
   );
 }
 
-/** bpf(2) for commands that answer 0; undefined when the kernel did it. */
+/** bpf(2) for commands that return 0. @returns undefined if the kernel accepted the command */
 export function bpfDo(commandNumber: number, attr: Structure): Refusal | undefined {
   const result = libc.bpf(syscallNumbers.bpf, commandNumber, attr.bytes, attr.bytes.byteLength);
   const refusal = result < 0 ? { errno: errno(), log: '' } : undefined;
@@ -283,9 +283,9 @@ export interface PerfEventRequest {
   readonly sampleType?: bigint;
   /** After how many samples a poller is woken. */
   readonly wakeupEvents?: number;
-  /** -1 for every process, 0 for this one. */
+  /** -1 for all processes, 0 for this one. */
   readonly pid: number;
-  /** -1 for every CPU, only together with a process. */
+  /** -1 for all CPUs, which is possible only for a single process. */
   readonly cpu: number;
 }
 
@@ -313,13 +313,13 @@ export function openPerfEvent(request: PerfEventRequest): Outcome {
   return outcome;
 }
 
-/** Gives an event its program; undefined when the kernel took it. Closing the event detaches. */
+/** Attaches a program to an event; closing the event detaches it. @returns undefined if the kernel accepted it */
 export function setPerfEventProgram(event: Descriptor, program: Descriptor): Refusal | undefined {
   const result = libc.ioctl(event.fd, PERF_EVENT_IOC_SET_BPF, program.fd);
   return result < 0 ? { errno: errno(), log: '' } : undefined;
 }
 
-/** An event counts from now on; undefined when the kernel took it. */
+/** Enables an event, which counts from now on. @returns undefined if the kernel accepted it */
 export function enablePerfEvent(event: Descriptor): Refusal | undefined {
   return libc.ioctl(event.fd, PERF_EVENT_IOC_ENABLE, 0) < 0 ? { errno: errno(), log: '' } : undefined;
 }

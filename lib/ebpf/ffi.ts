@@ -1,10 +1,10 @@
 /**
- * The only file that knows the FFI library. It declares the C functions of libc and libnftables that Rampart
- * calls, with their TypeScript types, and loads libbpf; all that speaks to the kernel builds on these.
+ * The only file that uses the FFI library. It declares the C functions of libc and libnftables that Rampart calls, with
+ * their TypeScript types, and loads libbpf. All code that calls the kernel directly builds on it.
  *
- * Conventions: a C pointer is a `bigint` (0n is never passed for "no pointer": `null` is); a byte
- * buffer goes in as a `Uint8Array` and must stay referenced for as long as C may use it; after a
- * call that reports failure through errno, read {@link errno} before any other call.
+ * Conventions: a C pointer is a `bigint` (a null pointer is `null`, never 0n); a byte buffer is passed as a `Uint8Array`
+ * and has to stay referenced as long as C may use it; after a call that reports failure through errno, read
+ * {@link errno} before any other call.
  */
 import koffi, { type LibraryHandle } from 'koffi';
 
@@ -27,7 +27,7 @@ function loadLibrary(name: string, aptPackage: string): LibraryHandle {
 
 const clib = loadLibrary('libc.so.6', 'libc6');
 
-/** A function of libc by its prototype in C; koffi checks the arguments against it at every call. */
+/** Declares a function of libc by its C prototype, against which koffi checks the arguments of each call. */
 function c<F>(prototype: string): F {
   return clib.func(prototype) as F;
 }
@@ -49,7 +49,7 @@ export const libc = {
   pidfdOpen: c<(number: number, pid: number, flags: number) => number>(
     'long syscall(long, int, unsigned int)',
   ),
-  /** bpf(2): for the probes, which want the kernel's own errno. */
+  /** bpf(2), for the probes, which need the kernel's own errno. */
   bpf: c<(number: number, command: number, attr: Uint8Array, sizeBytes: number) => number>(
     'long syscall(long, int, _Inout_ void *, unsigned int)',
   ),
@@ -127,12 +127,12 @@ export const libc = {
   lsmListModules: c<(number: number, ids: Uint8Array, size: [number], flags: number) => number>(
     'long syscall(long, _Out_ void *, _Inout_ uint32_t *, uint32_t)',
   ),
-  /** Formats with a va_list that C handed to a callback. */
+  /** Formats a message with the va_list that C passed to a callback. */
   vsnprintf: c<(buffer: Uint8Array, sizeBytes: number, format: Pointer, args: Pointer) => number>(
     'int vsnprintf(_Out_ void *, size_t, void *, void *)',
   ),
   /**
-   * For the calling thread only: sockets and processes that it creates from then on are in that namespace.
+   * Moves only the calling thread: sockets and processes that it creates later are in that namespace.
    */
   setns: c<(fd: number, namespaceType: number) => number>('int setns(int, int)'),
   memfdCreate: c<(name: string, flags: number) => number>('int memfd_create(const char *, unsigned int)'),
@@ -142,8 +142,8 @@ export const libc = {
 } as const;
 
 /**
- * Calls for those who make hundreds of thousands of them. A pointer is a plain number here (an address in user space is below
- * 2 ** 53), so that a call makes no object: keep the memory in a buffer that does not move, see {@link addressOf}.
+ * Functions that are called hundreds of thousands of times. Here, a pointer is a plain number (addresses in user space are below
+ * 2 ** 53), so that a call allocates no object: keep the memory in a buffer that does not move, see {@link addressOf}.
  */
 export const fileCalls = {
   openat: c<(dirFd: number, path: number, flags: number, mode: number) => number>(
@@ -158,7 +158,7 @@ export const fileCalls = {
     'long preadv64v2(int, uintptr_t, int, int64_t, int)',
   ),
   lseek: c<(fd: number, offset: number, whence: number) => number>('int64_t lseek64(int, int64_t, int)'),
-  /** Returns the errno. */
+  /** Returns the errno itself, not -1. */
   fadvise: c<(fd: number, offset: number, sizeBytes: number, advice: number) => number>(
     'int posix_fadvise64(int, int64_t, int64_t, int)',
   ),
@@ -207,8 +207,8 @@ export const fileCalls = {
 } as const;
 
 /**
- * Calls that another thread makes, one of libuv's pool: for what may take the kernel long. The memory must be fixed, and it and the descriptor
- * must stay until the call is done. Why it failed is not known: {@link errno} is that of the calling thread.
+ * Calls that run on a thread of libuv's pool, because they may take the kernel long. The memory must not move, and it and the
+ * descriptor must exist until the call is done. Why a call failed is unknown: {@link errno} is that of the calling thread.
  */
 export const asideCalls = {
   send: aside<[fd: number, buffer: number, sizeBytes: number, flags: number]>(
@@ -236,8 +236,7 @@ export function errno(): number {
 }
 
 /**
- * Numbers of the system calls that glibc has no function for; the same on x86_64 and arm64 unless both are
- * given.
+ * Numbers of the system calls for which some glibc has no function; the same on x86_64 and arm64, unless there are two.
  */
 export const syscallNumbers = {
   openat2: 437,
@@ -258,8 +257,8 @@ const printPrototype = koffi.proto('int libbpf_print_fn(int level, const void *f
 let loaded: Libbpf | undefined;
 
 /**
- * libbpf.so.1, loaded at the first call. `RAMPART_LIBBPF` names another file, which the tests use
- * to run against more than one version.
+ * libbpf.so.1, loaded at the first call. `RAMPART_LIBBPF` names another file, with which tests run against several
+ * versions.
  *
  * @throws {RampartError} `UNSUPPORTED` when the library is not installed.
  */
@@ -309,17 +308,17 @@ const LIBBPF_DEBUG = 2;
 const lineBuffer = new Uint8Array(64 * 1024);
 let capture: string[] | undefined;
 
-/** libbpf's print callback (libbpf.h, libbpf_print_fn_t): formats into the running capture. */
+/** libbpf's print callback (libbpf.h, libbpf_print_fn_t): adds the formatted line to the current capture. */
 function printToCapture(level: number, format: Pointer | null, args: Pointer | null): number {
   if (capture === undefined || level >= LIBBPF_DEBUG || format === null || args === null) return 0;
-  // A va_list travels as a pointer on x86_64 (an array type) and on arm64 (a composite over 16 bytes).
+  // A va_list is passed as a pointer on x86_64 (it is an array) and on arm64 (it is larger than 16 bytes).
   const length = libc.vsnprintf(lineBuffer, lineBuffer.byteLength, format, args);
   const shown = Math.min(Math.max(length, 0), lineBuffer.byteLength - 1);
   capture.push(Buffer.from(lineBuffer.buffer, 0, shown).toString('utf8').trimEnd());
   return length;
 }
 
-/** Runs `call`; returns its result and libbpf's log from info level on. Without this libbpf is silent. */
+/** Runs `call`; returns its result and libbpf's log from info level on. Outside of such a call, libbpf's log is discarded. */
 export function withLibbpfLog<T>(call: (lib: Libbpf) => T): { readonly result: T; readonly log: string } {
   const lib = libbpf();
   const outer = capture;
@@ -333,7 +332,7 @@ export function withLibbpfLog<T>(call: (lib: Libbpf) => T): { readonly result: T
   }
 }
 
-/** The memory at `address`, not copied, not owned: whoever unmaps it must have dropped every view before. */
+/** The memory at `address`, neither copied nor owned. Whoever unmaps it must first drop every view. */
 export function viewMemory(address: Pointer, sizeBytes: number): ArrayBuffer {
   return koffi.view(address, sizeBytes);
 }
@@ -345,12 +344,12 @@ export function addressOf(buffer: Uint8Array): Pointer {
 
 /** A file descriptor watched by the event loop (uv_poll); dispose it before closing the descriptor. */
 export interface Poll extends Disposable {
-  /** Whether the watch keeps the process alive; it does from the start. */
+  /** `ref` and `unref` set whether the watch keeps the process alive, which it does at the start. */
   ref(): void;
   unref(): void;
 }
 
-/** Calls `onReadable` on the event loop each time `fd` is readable (level-triggered): no thread, no timer. */
+/** Calls `onReadable` on the event loop whenever `fd` is readable (level-triggered), without a thread or a timer. */
 export function pollReadable(fd: number, onReadable: () => void): Poll {
   const handle = koffi.node.poll(fd, { readable: true }, onReadable);
   let open = true;

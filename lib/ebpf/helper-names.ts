@@ -1,6 +1,6 @@
 /**
- * The functions of the kernel that programs call by number: ___BPF_FUNC_MAPPER of include/uapi/linux/bpf.h. None has been added since
- * 6.2; new ones are kernel functions, which programs call by name.
+ * The kernel's helper functions, which programs call by number: ___BPF_FUNC_MAPPER of include/uapi/linux/bpf.h. None has been
+ * added since 6.2: newer functions are kfuncs, which programs call by name.
  */
 const names = `
 unspec map_lookup_elem map_update_elem map_delete_elem probe_read ktime_get_ns trace_printk get_prandom_u32
@@ -40,7 +40,7 @@ user_ringbuf_drain cgrp_storage_get cgrp_storage_delete`
   .split(/\s/)
   .map((name) => `bpf_${name}`);
 
-/** `bpf_map_lookup_elem`; of an unknown number, `helper 999`. */
+/** `bpf_map_lookup_elem`; `helper 999` for an unknown number. */
 export function helperName(number: number): string {
   return names[number] ?? `helper ${number}`;
 }

@@ -1,5 +1,5 @@
 /**
- * eBPF instructions as bytes: eight for each, as the kernel and libbpf have them (Documentation/bpf/standardization/
+ * eBPF instructions as bytes, eight for each, in the format of the kernel and libbpf (Documentation/bpf/standardization/
  * instruction-set.rst).
  */
 
@@ -8,11 +8,11 @@ export const INSTRUCTION_BYTES = 8;
 /** Load of a 64-bit immediate: it takes two instructions. */
 const LD_IMM64 = 0x18;
 const CALL = 0x85;
-/** `src_reg` of LD_IMM64: what the immediate stands for. */
+/** Values of `src_reg` in LD_IMM64: the immediate refers to a map, a value in a map or a function. */
 const PSEUDO_MAP_FD = 1;
 const PSEUDO_MAP_VALUE = 2;
 const PSEUDO_FUNC = 4;
-/** `src_reg` of CALL. */
+/** Value of `src_reg` in CALL: the call is to another function of the program. */
 const PSEUDO_CALL = 1;
 
 /** Parts of one instruction; omitted ones are 0. */
@@ -24,7 +24,7 @@ export interface InstructionParts {
   readonly immediate?: number;
 }
 
-/** Instructions of a program, to be read and written in place. */
+/** Instructions of a program, which are read and written in place. */
 export class Instructions {
   readonly bytes: Buffer;
 
@@ -55,7 +55,7 @@ export class Instructions {
     return new Instructions(Uint8Array.from(this.bytes));
   }
 
-  /** Where maps are named: the index of the instruction and its immediate, a descriptor for the kernel. */
+  /** The instructions that refer to maps: their index and their immediate, which for the kernel is the map's descriptor. */
   *mapReferences(): Generator<{ readonly index: number; readonly immediate: number }, void> {
     for (const { index, code, from } of this.#walk()) {
       if (code === LD_IMM64 && (from === PSEUDO_MAP_FD || from === PSEUDO_MAP_VALUE))
@@ -67,7 +67,7 @@ export class Instructions {
     this.bytes.writeInt32LE(immediate, index * INSTRUCTION_BYTES + 4);
   }
 
-  /** Where functions begin: the program itself, what it calls, and what it hands to helpers as callbacks. Ascending. */
+  /** The indexes at which functions begin, ascending: the program itself, functions that it calls, and callbacks of helpers. */
   functionStarts(): readonly number[] {
     const starts = new Set([0]);
     for (const { index, code, from } of this.#walk()) {

@@ -1,7 +1,7 @@
 /**
- * The types of kernel modules, as programs are fitted to them (CO-RE). libbpf asks the kernel for them by BPF_BTF_GET_NEXT_ID, and
- * that needs CAP_SYS_ADMIN (bpf_obj_get_next_id of kernel/bpf/syscall.c): without it libbpf up to 1.3 gives up, and later ones go
- * on without modules. Everybody may read their types in /sys/kernel/btf, so they are put behind the kernel's here.
+ * The types of kernel modules, to which programs are adapted (CO-RE). libbpf reads them with BPF_BTF_GET_NEXT_ID, which needs
+ * CAP_SYS_ADMIN (bpf_obj_get_next_id of kernel/bpf/syscall.c): without that, libbpf up to 1.3 gives up, and later versions
+ * ignore modules. All users may read these types in /sys/kernel/btf, so they are appended to the kernel's types here.
  */
 import { closeSync, constants, existsSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,35 +10,36 @@ import { effectiveCapabilities } from './features/capabilities.ts';
 import { type Pointer, withLibbpfLog } from './ffi.ts';
 import { FixedBuffer } from './libc.ts';
 
-/** A file for `btf_custom_path`; to be disposed when the object is loaded. */
+/** A file for `btf_custom_path`. Dispose it once the object is loaded. */
 export interface KernelTypes extends Disposable {
   readonly path: string;
 }
 
-/** Whose types our programs use: a module on most distributions, built in on others. */
+/** Rampart's programs use the types of this file system, which is a module in most distributions and built in elsewhere. */
 const MODULE = 'overlay';
 
-/** struct btf_header, Documentation/bpf/btf.rst; what lies behind `str_len` in later kernels is not for types. */
+/** struct btf_header, Documentation/bpf/btf.rst. Fields that later kernels have after `str_len` are not about types. */
 const headerAt = { headerBytes: 4, typesAt: 8, typesBytes: 12, stringsAt: 16, stringsBytes: 20 } as const;
 const HEADER_BYTES = 24;
 const MAGIC = 0xeb9f;
 const VERSION = 1;
 /**
- * Without a name: gone when it is closed. Asks for the file system of a directory (open(2), O_TMPFILE;
- * include/uapi/asm-generic/fcntl.h). O_DIRECTORY is another one on arm64.
+ * For a file without a name in the file system of a directory, which is deleted when it is closed (open(2), O_TMPFILE;
+ * include/uapi/asm-generic/fcntl.h). O_DIRECTORY has another value on arm64.
  */
 const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY;
 
-/** Whether libbpf may ask the kernel for the types of modules. */
+/** Whether the kernel lets libbpf read the types of modules. */
 export function mayAskForModules(): boolean {
   return effectiveCapabilities().includes('CAP_SYS_ADMIN');
 }
 
 /**
- * The types that libbpf would not find; undefined if the module is built in or not loaded.
+ * The types of the kernel and the module, for a libbpf that may not read the latter; undefined if the module is built in or
+ * not loaded.
  *
- * @param directory - Where the kernel shows its types; for tests.
- * @throws {Error} of the file system.
+ * @param directory - Where the kernel provides its types; for tests.
+ * @throws {Error} if a file cannot be read or written.
  */
 export function typesWithModule(directory = '/sys/kernel/btf'): KernelTypes | undefined {
   const [kernel, module] = [`${directory}/vmlinux`, `${directory}/${MODULE}`];
@@ -46,11 +47,11 @@ export function typesWithModule(directory = '/sys/kernel/btf'): KernelTypes | un
   return nameless(joinTypes(readFileSync(kernel), readFileSync(module)));
 }
 
-/** struct bpf_object_open_opts, bpf/libbpf.h: its size says which fields are there. */
+/** Offsets in struct bpf_object_open_opts, bpf/libbpf.h. By its size, libbpf knows which fields it has. */
 const openOptionsAt = { sizeBytes: 0, typesPath: 48 } as const;
 const OPEN_OPTIONS_BYTES = 56;
 
-/** Options of bpf_object__open_mem and what they point at: to be held until it returns. */
+/** Options for bpf_object__open_mem, and the text to which they point. Keep both referenced until it returns. */
 export function openOptions(path: string): { readonly options: FixedBuffer; readonly text: FixedBuffer } {
   const text = new FixedBuffer(path.length + 1);
   text.writeText(path);
@@ -62,9 +63,9 @@ export function openOptions(path: string): { readonly options: FixedBuffer; read
 }
 
 /**
- * libbpf requests the types of modules once for each object, and does not load the object if that is refused,
- * even for a weak symbol that an older kernel lacks. A function that no kernel has makes it ask now, when a
- * refusal changes nothing.
+ * libbpf requests the types of modules once for each object, and does not load the object if the kernel refuses, even if it
+ * needs them only for a weak symbol that an older kernel lacks. This makes it request them now, by naming a function that no
+ * kernel has, because now a refusal has no consequence.
  */
 export function doNotAskForModules(object: Pointer): void {
   withLibbpfLog((lib) => {
@@ -74,15 +75,15 @@ export function doNotAskForModules(object: Pointer): void {
 }
 
 /**
- * The types of the kernel and of a module in one: numbers of types and places of strings of a module go on where the
- * kernel's end (Documentation/bpf/btf.rst, split BTF), so that one is put behind the other.
+ * Joins the types of the kernel and of a module by appending: a module's type IDs and string offsets continue where the
+ * kernel's end (Documentation/bpf/btf.rst, split BTF).
  */
 export function joinTypes(kernel: Buffer, module: Buffer): Buffer {
   const [base, split] = [sectionsOf(kernel), sectionsOf(module)];
   return btfOf([base.types, split.types], [base.strings, split.strings]);
 }
 
-/** A file of BTF of these types and strings. */
+/** A BTF file with these types and strings. */
 export function btfOf(types: readonly Uint8Array[], strings: readonly Uint8Array[]): Buffer {
   const sizeOf = (parts: readonly Uint8Array[]): number => parts.reduce((sum, part) => sum + part.length, 0);
   const header = Buffer.alloc(HEADER_BYTES);
@@ -107,7 +108,7 @@ function sectionsOf(bytes: Buffer): { readonly types: Buffer; readonly strings: 
   };
 }
 
-/** A file in memory where possible: the root of a container may be read-only. */
+/** Writes a file without a name, in memory if possible: the root of a container may be read-only. */
 function nameless(bytes: Buffer): KernelTypes {
   const fd = openTemporary(['/dev/shm', tmpdir()]);
   try {

@@ -1,12 +1,11 @@
 /**
- * The functions of libbpf that Rampart calls, by their prototypes in C. A C pointer is a `bigint`; ffi.ts has the
- * conventions.
+ * The functions of libbpf that Rampart calls, with their C prototypes. A C pointer is a `bigint`; ffi.ts has the conventions.
  */
 
-/** The address of something C owns. */
+/** The address of memory that C owns. */
 export type Pointer = bigint;
 
-/** Makes a function of a library callable by its prototype. */
+/** Declares a function of a library by its C prototype. */
 type Declare = <F>(prototype: string) => F;
 
 function declareObjects(f: Declare) {
@@ -58,7 +57,7 @@ function declarePrograms(f: Declare) {
       'int bpf_program__set_expected_attach_type(void *, int)',
     ),
     programSectionName: f<(program: Pointer) => string>('const char *bpf_program__section_name(void *)'),
-    /** After loading: relocated, with subprograms behind it and descriptors of maps in place. */
+    /** After loading, these are relocated, followed by the subprograms, and contain the descriptors of maps. */
     programInsns: f<(program: Pointer) => Pointer | null>('void *bpf_program__insns(void *)'),
     programInsnCount: f<(program: Pointer) => number | bigint>('size_t bpf_program__insn_cnt(void *)'),
     programSetLogLevel: f<(program: Pointer, level: number) => number>(
@@ -80,7 +79,7 @@ function declareMaps(f: Declare) {
     mapSetPinPath: f<(map: Pointer, path: string | null) => number>(
       'int bpf_map__set_pin_path(void *, const char *)',
     ),
-    /** Where libbpf would pin it; null: nowhere. */
+    /** The path at which libbpf would pin the map; null if it would not. */
     mapPinPath: f<(map: Pointer) => string | null>('const char *bpf_map__pin_path(void *)'),
     mapType: f<(map: Pointer) => number>('int bpf_map__type(void *)'),
     mapFlags: f<(map: Pointer) => number>('uint32_t bpf_map__map_flags(void *)'),

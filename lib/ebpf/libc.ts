@@ -15,7 +15,7 @@ export const openFlags = {
   NOFOLLOW: fsConstants.O_NOFOLLOW,
   NONBLOCK: fsConstants.O_NONBLOCK,
   NOATIME: fsConstants.O_NOATIME,
-  /** include/uapi/asm-generic/fcntl.h, the same on x86_64 and arm64; Node does not export these two. */
+  /** include/uapi/asm-generic/fcntl.h, the same on x86_64 and arm64. Node.js does not export these two. */
   CLOEXEC: 0o2000000,
   PATH: 0o10000000,
 } as const;
@@ -23,18 +23,18 @@ export const openFlags = {
 /** `resolve` of openat2(2) (include/uapi/linux/openat2.h). */
 export const resolveFlags = { NO_MAGICLINKS: 0x02, NO_SYMLINKS: 0x04, BENEATH: 0x08, IN_ROOT: 0x10 } as const;
 
-/** "Relative to the working directory" for the *at system calls (fcntl.h). */
+/** Makes a path of the *at system calls relative to the working directory (fcntl.h). */
 export const AT_FDCWD = -100;
 
 const namesByNumber = new Map(Object.entries(osConstants.errno).map(([name, number]) => [number, name]));
 // EAGAIN and EWOULDBLOCK (ENOTSUP and EOPNOTSUPP) share a number on Linux; errno(3) names these first.
 for (const name of ['EAGAIN', 'EOPNOTSUPP'] as const) namesByNumber.set(osConstants.errno[name], name);
-/** An errno of the kernel that has no name in user space (include/linux/errno.h). */
+/** An errno of the kernel without a name in user space (include/linux/errno.h). */
 export const ENOTSUPP = 524;
 namesByNumber.set(ENOTSUPP, 'ENOTSUPP');
 const systemErrors = getSystemErrorMap();
 
-/** The name of an errno value, "ENOENT" for 2; "errno 4711" for a number without a name here. */
+/** The name of an errno: "ENOENT" for 2, "errno 4711" for an unknown number. */
 export function errnoName(number: number): string {
   return (
     namesByNumber.get(number) ??
@@ -51,7 +51,7 @@ const libbpfErrors = [
   ...['PROGTYPE', 'WRNGPID', 'INVSEQ', 'NLPARSE'],
 ].map((name) => `LIBBPF_ERRNO__${name}`);
 
-/** For people: "no such file or directory (ENOENT)". */
+/** The text of an errno, for people: "no such file or directory (ENOENT)". */
 export function errnoText(number: number): string {
   const name = errnoName(number);
   const text = systemErrors.get(-number)?.[1];
@@ -73,16 +73,16 @@ export class SystemCallError extends RampartError {
   }
 }
 
-/** An open file descriptor, closed once by whoever holds it: `using fd = ...`. */
+/** An open file descriptor, which its owner closes by disposing: `using fd = ...`. */
 export class Fd implements Disposable {
   #number: number;
 
-  /** Takes over `number`: only this object may close it. */
+  /** Takes ownership of `number`: only this object may close it. */
   constructor(number: number) {
     this.#number = number;
   }
 
-  /** @throws {RampartError} `DISPOSED` after it was closed: the number may be another file's by now. */
+  /** @throws {RampartError} `DISPOSED` after it was closed, because the number may belong to another file by then. */
   get number(): number {
     if (this.#number < 0) {
       throw new RampartError(errorCodes.DISPOSED, { what: 'a file descriptor was used after it was closed' });
@@ -97,21 +97,21 @@ export class Fd implements Disposable {
   }
 }
 
-/** Memory that does not move, for the calls of `fileCalls`. Hold it for as long as C may use the address. */
+/** Memory that does not move, for the calls of `fileCalls`. Keep it referenced as long as C may use the address. */
 export class FixedBuffer {
   readonly bytes: Buffer;
   readonly address: number;
 
   constructor(sizeBytes: number) {
-    // Not from Node's pool, so that no other buffer's bytes are next to it.
+    // Not from Node.js' pool, so that no bytes of another buffer are next to it.
     this.bytes = Buffer.allocUnsafeSlow(sizeBytes);
     this.address = Number(addressOf(this.bytes));
   }
 
-  /** Writes a text of one byte a character, with a NUL behind it. @throws {RangeError} if it has no room */
+  /** Writes a text with one byte per character, and a NUL after it. @throws {RangeError} if it does not fit */
   writeText(text: string, at = 0): void {
     if (at + text.length >= this.bytes.length) throw new RangeError(`no room for ${text.length} bytes`);
-    // Most are names of files, for which a call of C++ takes longer than this.
+    // Most texts are short file names, for which a call into C++ would take longer than this loop.
     const { bytes } = this;
     for (let i = 0; i < text.length; i++) bytes[at + i] = text.charCodeAt(i);
     bytes[at + text.length] = 0;
@@ -127,21 +127,21 @@ export interface OpenHow {
 
 /** linux/limits.h, with the terminating NUL. */
 const PATH_MAX = 4096;
-/** Argument of the calls below, reused because files are followed by the thousand. */
+/** Arguments of the calls below, reused because there are thousands of calls. */
 const how = new FixedBuffer(24);
 how.bytes.fill(0);
 const pathBytes = new FixedBuffer(PATH_MAX);
 
-/** Puts the path where the call finds it. Returns 0, or the errno as a negative number. */
+/** Writes the path into `pathBytes`. Returns 0, or the errno as a negative number. */
 function putPath(path: string | Uint8Array): number {
   const { bytes } = pathBytes;
   if (typeof path !== 'string') {
-    // The kernel's rule: without a NUL within this many bytes, it is too long.
+    // As in the kernel, a path without a NUL within PATH_MAX bytes is too long.
     if (path.byteLength > PATH_MAX) return -osConstants.errno.ENAMETOOLONG;
     bytes.set(path);
     return 0;
   }
-  // No character of UTF-16 has more than three bytes in UTF-8.
+  // A UTF-16 unit takes at most three bytes in UTF-8.
   if (path.length * 3 >= PATH_MAX && Buffer.byteLength(path) >= PATH_MAX)
     return -osConstants.errno.ENAMETOOLONG;
   bytes[bytes.write(path)] = 0;
@@ -149,23 +149,23 @@ function putPath(path: string | Uint8Array): number {
 }
 
 /**
- * How often a resolution is tried that the kernel gives up: some 0.1 s. Two processes that rename all the time made it up to 668 tries
- * for one of 400,000 paths, and 1 of 500 took more than 64 (kernel 6.18, two cores).
+ * How often to retry a path resolution that the kernel gives up: some 0.1 s in total. With two processes that renamed files all
+ * the time, the worst of 400,000 paths took 668 attempts, and one in 500 took more than 64 (kernel 6.18, two cores).
  */
 const ATTEMPTS = 8192;
 const { EAGAIN, EINTR } = osConstants.errno;
 
 /**
- * openat2(2) without an exception, for loops in which failing is ordinary.
+ * openat2(2) without exceptions, for loops in which failures are normal.
  *
- * Under RESOLVE_IN_ROOT, the kernel answers EAGAIN to a path with `..`, which may come from a link, when anything was renamed or mounted
- * meanwhile, anywhere on the machine, because it cannot rule out an escape. The manual asks to retry, with a bound.
+ * With RESOLVE_IN_ROOT, the kernel returns EAGAIN for a path with `..`, which may come from a link, if anything was renamed or
+ * mounted meanwhile, anywhere on the machine, because it cannot rule out an escape. The manual recommends to retry, with a limit.
  *
  * @param path - A path, or its bytes with the terminating NUL for names that are not UTF-8.
- * @returns a descriptor the caller closes, or the errno as a negative number.
+ * @returns a descriptor, which the caller closes, or the errno as a negative number.
  */
 export function tryOpenat2(directory: Fd | number, path: string | Uint8Array, open: OpenHow): number {
-  // Each is a u64 of which the upper half stays zero.
+  // Each field is a u64, whose upper half stays zero.
   how.bytes.writeUInt32LE(open.flags | openFlags.CLOEXEC, 0);
   how.bytes.writeUInt32LE(open.mode ?? 0, 8);
   how.bytes.writeUInt32LE(open.resolve ?? 0, 16);
@@ -215,7 +215,7 @@ export function openat2(directory: Fd | number, path: string, open: OpenHow): Fd
   return new Fd(fd);
 }
 
-/** The target of the symbolic link that an O_PATH | O_NOFOLLOW descriptor stands for, as bytes. */
+/** The target, as bytes, of the symbolic link to which an O_PATH | O_NOFOLLOW descriptor refers. */
 export function readLink(link: Fd): Buffer {
   const target = Buffer.allocUnsafe(4096); // PATH_MAX: no target is longer (symlink(2))
   // An empty path means the descriptor itself, since Linux 2.6.39 (readlink(2)).
@@ -224,7 +224,7 @@ export function readLink(link: Fd): Buffer {
   return target.subarray(0, length);
 }
 
-/** A limit the administrator sets, as the reason of a failure. */
+/** The error for a failure because of a limit that the administrator sets. */
 function sysctlLimit(what: string, sysctl: string): RampartError {
   return new RampartError(errorCodes.LIMIT, {
     what,
@@ -236,7 +236,7 @@ function sysctlLimit(what: string, sysctl: string): RampartError {
 /**
  * A non-blocking inotify instance (inotify(7)).
  *
- * @throws {RampartError} `LIMIT` when this user has fs.inotify.max_user_instances of them.
+ * @throws {RampartError} `LIMIT` if this user already has fs.inotify.max_user_instances instances.
  * @throws {SystemCallError} `SYSTEM` for anything else.
  */
 export function inotifyInit(): Fd {
@@ -249,11 +249,11 @@ export function inotifyInit(): Fd {
 }
 
 /**
- * Watches the directory or file behind an O_PATH descriptor. It is named through /proc/self/fd, so that no
- * path is resolved a second time: what is watched is what was opened.
+ * Watches the directory or file of an O_PATH descriptor. It is named through /proc/self/fd, so that no path is resolved
+ * again: the watched file is the one that was opened.
  *
  * @param shown - The path for the error message.
- * @returns the watch descriptor; the same one gives the same.
+ * @returns the watch descriptor, always the same for the same file.
  * @throws {RampartError} `LIMIT` when fs.inotify.max_user_watches is reached.
  * @throws {SystemCallError} `SYSTEM` for anything else.
  */
@@ -268,12 +268,12 @@ export function inotifyAddWatch(
   if (watch >= 0) return watch;
   const number = errno();
   const what = `cannot watch ${shown}`;
-  // inotify_add_watch(2) says ENOSPC for the limit; a full disk cannot be meant.
+  // For inotify_add_watch(2), ENOSPC means this limit, not a full disk.
   if (number === osConstants.errno.ENOSPC) throw sysctlLimit(what, 'fs.inotify.max_user_watches');
   throw new SystemCallError(what, number);
 }
 
-/** Ends a watch; one that the kernel ended already is not an error. */
+/** Ends a watch. It is not an error if the kernel has already ended it. */
 export function inotifyRemoveWatch(inotify: Fd, watch: number): void {
   libc.inotifyRmWatch(inotify.number, watch);
 }
@@ -281,7 +281,7 @@ export function inotifyRemoveWatch(inotify: Fd, watch: number): void {
 /**
  * Reads what is available.
  *
- * @returns the bytes read into `buffer`, 0 when there is nothing to read.
+ * @returns the number of bytes read into `buffer`; 0 if nothing is available.
  * @throws {SystemCallError} `SYSTEM`.
  */
 export function readAvailable(fd: Fd, buffer: Uint8Array): number {

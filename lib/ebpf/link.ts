@@ -1,7 +1,7 @@
 /** Links: a program attached to a hook, for as long as the link is open. */
 import { libbpf, type Pointer } from './ffi.ts';
 
-/** An attachment. Disposing detaches; the kernel detaches too when the process ends, however it ends. */
+/** An attachment. Disposing detaches; so does the kernel when the process ends, for whatever reason. */
 export class BpfLink implements Disposable {
   readonly name: string;
   #pointer: Pointer | null;

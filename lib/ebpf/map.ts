@@ -7,7 +7,7 @@ const ENOENT = 2;
 const E2BIG = 7;
 const EINVAL = 22;
 const BPF_MAP_UPDATE_BATCH = 26;
-/** `batch` of `union bpf_attr` (include/uapi/linux/bpf.h): where its fields are. */
+/** Offsets of the fields of `batch` in `union bpf_attr` (include/uapi/linux/bpf.h). */
 const batchAt = { keys: 16, values: 24, count: 32, mapFd: 36, sizeBytes: 56 } as const;
 const PROT_READ_WRITE = 3;
 const MAP_SHARED = 1;
@@ -20,7 +20,7 @@ export class BpfMap {
   #fd = -1;
   #batch: FixedBuffer | undefined;
 
-  /** @param owned - The map; throws `DISPOSED` once its object is closed, for then the memory is gone. */
+  /** @param owned - Returns the map; throws `DISPOSED` if its object is closed, since the memory is then freed. */
   constructor(owned: () => Pointer, name: string) {
     this.#owned = owned;
     this.name = name;
@@ -30,10 +30,10 @@ export class BpfMap {
     return this.#owned();
   }
 
-  /** Owned by the object; -1 before it is loaded. */
+  /** The map's descriptor, which the object owns; -1 before the object is loaded. */
   get fd(): number {
     const pointer = this.#pointer;
-    // The descriptor never changes once it exists, and asking for it takes as long as a change of the map.
+    // Cached, because the descriptor never changes once it exists, and getting it takes as long as a change of the map.
     if (this.#fd < 0) this.#fd = libbpf().mapFd(pointer);
     return this.#fd;
   }
@@ -42,7 +42,7 @@ export class BpfMap {
     return libbpf().mapMaxEntries(this.#pointer);
   }
 
-  /** Set only before the object is loaded. */
+  /** Set it before the object is loaded. */
   set maxEntries(entries: number) {
     if (libbpf().mapSetMaxEntries(this.#pointer, entries) !== 0) throw this.#failed('resize', errno());
   }
@@ -55,7 +55,7 @@ export class BpfMap {
     return libbpf().mapValueSize(this.#pointer);
   }
 
-  /** Call only before the object is loaded. */
+  /** Call it before the object is loaded. */
   setSizes(keySizeBytes: number, valueSizeBytes: number): void {
     const lib = libbpf();
     if (
@@ -75,22 +75,22 @@ export class BpfMap {
     return libbpf().mapFlags(this.#pointer);
   }
 
-  /** Whether libbpf made it of a section of global variables (`.rodata`, `.bss`). */
+  /** Whether libbpf made the map from a section of global variables (`.rodata`, `.bss`). */
   get internal(): boolean {
     return libbpf().mapIsInternal(this.#pointer);
   }
 
-  /** Whether the file asks for a pin of its name (LIBBPF_PIN_BY_NAME). Until {@link neverPin}. */
+  /** Whether the object file requests pinning by name (LIBBPF_PIN_BY_NAME); false after {@link neverPin}. */
   get pinnedByName(): boolean {
     return libbpf().mapPinPath(this.#pointer) !== null;
   }
 
-  /** The file may request pinning by name (LIBBPF_PIN_BY_NAME): others could then share the map. Call before loading. */
+  /** Turns off pinning by name, which the object file may request and which would let others share the map. Call before loading. */
   neverPin(): void {
     libbpf().mapSetPinPath(this.#pointer, null);
   }
 
-  /** Replaces this map with the one of `fd`. libbpf does not check that they are alike: compare first. Call before loading. */
+  /** Replaces this map with that of `fd`. libbpf does not check whether they are compatible: compare first. Call before loading. */
   reuse(fd: number): void {
     if (libbpf().mapReuseFd(this.#pointer, fd) !== 0) throw this.#failed('reuse', errno());
   }
@@ -103,7 +103,7 @@ export class BpfMap {
     throw this.#failed('read', code);
   }
 
-  /** Takes the value of `key` out, or undefined. In one step since 5.14; before, a write in between is lost. */
+  /** Removes and returns the value of `key`, if it exists. Atomic since 5.14; on older kernels, a write in between is lost. */
   take(key: Uint8Array): Uint8Array | undefined {
     const value = new Uint8Array(this.valueSizeBytes);
     if (libbpf().mapLookupAndDelete(this.fd, key, value) === 0) return value;
@@ -115,7 +115,7 @@ export class BpfMap {
     return read;
   }
 
-  /** @throws {RampartError} `LIMIT` naming the capacity when the map is full. */
+  /** @throws {RampartError} `LIMIT`, with the capacity, if the map is full. */
   set(key: Uint8Array, value: Uint8Array): void {
     if (libbpf().mapUpdate(this.fd, key, value, 0) === 0) return;
     const code = errno();
@@ -130,11 +130,10 @@ export class BpfMap {
   }
 
   /**
-   * Sets the first `count` keys, which lie one behind the other, to the values beside them: one call instead
-   * of `count` (BPF_MAP_UPDATE_BATCH, hash maps since 5.6).
+   * Sets the first `count` of the consecutive `keys` to the corresponding `values`, in one call instead of `count`
+   * (BPF_MAP_UPDATE_BATCH, hash maps since 5.6).
    *
-   * @returns false if the kernel did not set all of them; {@link set} then gives the reason for each of the
-   * others.
+   * @returns false if the kernel did not set all of them; call {@link set} to get the reason.
    */
   setAll(keys: FixedBuffer, values: FixedBuffer, count: number): boolean {
     const { fd } = this;
@@ -157,9 +156,8 @@ export class BpfMap {
   }
 
   /**
-   * The keys, in the kernel's order. While others write, a key may be missed or seen again
-   * (kernel/bpf/hashtab.c restarts when the previous key is gone), so the walk is bounded by the
-   * map's capacity.
+   * The keys, in the kernel's order. While others write, a key may be missed or seen again (kernel/bpf/hashtab.c restarts
+   * if the previous key is gone), so the iteration is bounded by the map's capacity.
    */
   *keys(): Generator<Uint8Array, void> {
     const lib = libbpf();
@@ -177,8 +175,8 @@ export class BpfMap {
   }
 
   /**
-   * Maps the values of an array map into this process (data sections are such maps, BPF_F_MMAPABLE
-   * since 5.5): reads and writes go straight to the kernel's memory. The caller disposes.
+   * Maps the values of an array map into this process (data sections are such maps, BPF_F_MMAPABLE since 5.5), so that
+   * reads and writes access the kernel's memory directly. The caller disposes it.
    */
   mapMemory(): MappedMemory {
     const sizeBytes = this.valueSizeBytes;
@@ -195,7 +193,7 @@ export class BpfMap {
   }
 }
 
-/** Kernel memory mapped into this process. After disposal its view must not be touched. */
+/** Kernel memory mapped into this process. After it is disposed, its view must not be accessed. */
 export class MappedMemory implements Disposable {
   readonly #address: Pointer;
   readonly #sizeBytes: number;

@@ -1,4 +1,4 @@
-/** File systems that are mounted by descriptors (fsopen(2) and move_mount(2), since 5.2), and mount namespaces. */
+/** Mounts file systems by descriptors (fsopen(2) and move_mount(2), since 5.2), and enters mount namespaces. */
 import { errno, libc, syscallNumbers } from './ffi.ts';
 import { AT_FDCWD, Fd, openat2, SystemCallError } from './libc.ts';
 
@@ -24,9 +24,9 @@ const CLONE_FS = 0x200;
 const CLONE_NEWNS = 0x20000;
 
 /**
- * A new file system, mounted nowhere yet: it is gone with its descriptor unless {@link attachMount} takes it.
+ * Creates a file system that is not mounted yet: closing the descriptor destroys it, unless {@link attachMount} mounts it first.
  *
- * @param type - As in /proc/filesystems.
+ * @param type - A name in /proc/filesystems.
  * @returns the root of the mount; the caller disposes it.
  * @throws {SystemCallError} `SYSTEM`; EPERM without CAP_SYS_ADMIN.
  */
@@ -39,7 +39,7 @@ export function createMount(type: string): Fd {
 }
 
 /**
- * Mounts it at a directory of the mount namespace that the calling thread is in.
+ * Mounts a detached mount at a directory in the mount namespace of the calling thread.
  *
  * @param shown - The path, for the error message.
  * @throws {SystemCallError} `SYSTEM`
@@ -53,7 +53,8 @@ export function attachMount(mount: Fd, directory: Fd, shown: string): void {
 }
 
 /**
- * A mount of a directory that is mounted in the mount namespace of the calling thread, with the same attributes: a bind mount, mounted nowhere yet.
+ * Creates a bind mount of a directory in the mount namespace of the calling thread, with the same attributes. It is detached until
+ * {@link attachMount} mounts it.
  *
  * @returns its root; the caller disposes it.
  * @throws {SystemCallError} `SYSTEM`
@@ -67,10 +68,10 @@ export function cloneMount(directory: Fd): Fd {
 }
 
 /**
- * Makes the file system itself read-only, or writable again: not only this mount of it.
+ * Makes the whole file system read-only, or writable again, not only this mount of it.
  *
  * @param mount - The root of a mount.
- * @throws {SystemCallError} `SYSTEM`; EBUSY while a file of it is open for writing.
+ * @throws {SystemCallError} `SYSTEM`; EBUSY while one of its files is open for writing.
  */
 export function setReadOnly(mount: Fd, isReadOnly: boolean): void {
   const what = `cannot make a file system ${isReadOnly ? 'read-only' : 'writable'}`;
@@ -83,16 +84,16 @@ export function setReadOnly(mount: Fd, isReadOnly: boolean): void {
 }
 
 /**
- * umount(2) of what is mounted at a path on top of everything else. The last component is not followed if it is a link.
+ * umount(2) of the topmost mount at a path. The last component is not followed if it is a link.
  *
- * @param isLazy - Also while it is in use: it is gone with its last user.
+ * @param isLazy - Unmounts even if the mount is in use: it then exists until its last user is gone.
  * @throws {SystemCallError} `SYSTEM`; EBUSY while it is in use in this mount namespace.
  */
 export function unmount(path: string, isLazy = false): void {
   done(`cannot unmount ${path}`, libc.umount2(path, UMOUNT_NOFOLLOW | (isLazy ? MNT_DETACH : 0)));
 }
 
-/** A mount namespace that this thread can visit; the opener disposes it. */
+/** A mount namespace that this thread can visit. The caller disposes it. */
 export class MountNamespace implements Disposable {
   readonly #namespace: Fd;
 
@@ -102,15 +103,15 @@ export class MountNamespace implements Disposable {
   }
 
   /**
-   * Runs `work`, which must not wait for anything, with the root directory and the mounts of the namespace.
-   * Calls in other threads see those of this process. Needs CAP_SYS_ADMIN and CAP_SYS_CHROOT.
+   * Runs `work`, which has to be synchronous, with the root directory and the mounts of the namespace. Other threads keep those
+   * of this process. Needs CAP_SYS_ADMIN and CAP_SYS_CHROOT.
    *
    * @throws {SystemCallError} `SYSTEM`, and any error of `work`.
    */
   visit<T>(work: () => T): T {
     using own = openat2(AT_FDCWD, '/proc/thread-self/ns/mnt', { flags: 0 });
     const directory = process.cwd();
-    // setns(2) refuses a thread that shares its root and working directory with others. Each time: threads that were started meanwhile share them.
+    // setns(2) refuses a thread that shares its root and working directory with others. Needed each time: new threads share them.
     done('cannot leave the working directory of the other threads', libc.unshare(CLONE_FS));
     if (libc.setns(this.#namespace.number, CLONE_NEWNS) < 0)
       throw new SystemCallError(
@@ -121,7 +122,7 @@ export class MountNamespace implements Disposable {
     try {
       return work();
     } finally {
-      // Otherwise everything else that this thread does would happen there.
+      // Aborts, because otherwise everything else that this thread does would happen in the wrong namespace.
       if (libc.setns(own.number, CLONE_NEWNS) < 0) process.abort();
       process.chdir(directory);
     }

@@ -24,7 +24,7 @@ import { BpfLink } from './link.ts';
 import { BpfMap } from './map.ts';
 import { shownLog } from './verifier-log.ts';
 
-/** Runs a libbpf call; when it fails, its log goes into the error. `failed` looks at the result. */
+/** Runs a libbpf call. If `failed` is true for its result, throws an error with libbpf's log. */
 export function checked<T>(what: string, call: (lib: Libbpf) => T, failed: (result: T) => boolean): T {
   const { result, log } = withLibbpfLog(call);
   if (!failed(result)) return result;
@@ -32,7 +32,7 @@ export function checked<T>(what: string, call: (lib: Libbpf) => T, failed: (resu
 }
 
 function failure(what: string, code: number, log: string): RampartError {
-  // EACCES is the verifier's answer to a program, EPERM the kernel's answer to the caller.
+  // EACCES is the verifier's answer to a program, but EPERM is the kernel's answer to the caller.
   const permission = code === 1;
   return new RampartError(errorCodes.EBPF, {
     what,
@@ -45,7 +45,7 @@ function failure(what: string, code: number, log: string): RampartError {
 }
 
 const BPF_PROG_TEST_RUN = 10;
-/** `test` of `union bpf_attr` (include/uapi/linux/bpf.h): where its fields are. */
+/** Offsets of the fields of `test` in `union bpf_attr` (include/uapi/linux/bpf.h). */
 const testRunAt = {
   programFd: 0,
   result: 4,
@@ -59,7 +59,7 @@ export class BpfProgram {
   readonly name: string;
   readonly #owned: () => Pointer;
 
-  /** @param owned - The program; throws `DISPOSED` once its object is closed, for then the memory is gone. */
+  /** @param owned - Returns the program; throws `DISPOSED` if its object is closed, since the memory is then freed. */
   constructor(owned: () => Pointer, name: string) {
     this.#owned = owned;
     this.name = name;
@@ -69,29 +69,29 @@ export class BpfProgram {
     return this.#owned();
   }
 
-  /** Whether {@link BpfObject.load} loads this program. Only before loading. */
+  /** Whether {@link BpfObject.load} loads this program. Set it before loading. */
   set autoload(load: boolean) {
     libbpf().programSetAutoload(this.#pointer, load);
   }
 
-  /** As the object file has it: `xdp.frags`, `fentry/do_unlinkat`. */
+  /** The section name in the object file: `xdp.frags`, `fentry/do_unlinkat`. */
   get section(): string {
     return libbpf().programSectionName(this.#pointer);
   }
 
-  /** enum bpf_prog_type: as the section says, until {@link setType}; 0 for a section that libbpf does not know. */
+  /** enum bpf_prog_type, determined by the section or {@link setType}; 0 for a section that libbpf does not know. */
   get type(): number {
     return libbpf().programType(this.#pointer);
   }
 
-  /** Overrides what the section says: enum bpf_prog_type and bpf_attach_type. Only before loading. */
+  /** Overrides the types that the section determines: enum bpf_prog_type and bpf_attach_type. Call before loading. */
   setType(type: number, expectedAttachType: number): void {
     const lib = libbpf();
     lib.programSetType(this.#pointer, type);
     lib.programSetExpectedAttachType(this.#pointer, expectedAttachType);
   }
 
-  /** For fentry and fexit, before loading. @throws {RampartError} `EBPF`; ESRCH: no such kernel function. */
+  /** Sets the target of a fentry or fexit program. Call before loading. @throws {RampartError} `EBPF`; ESRCH: no such kernel function. */
   setAttachTarget(functionName: string): void {
     checked(
       `cannot attach eBPF program ${this.name} to ${functionName}`,
@@ -101,9 +101,9 @@ export class BpfProgram {
   }
 
   /**
-   * The verifier's log goes to `buffer`, also when it has nothing to say against the program. Only before loading.
+   * Sends the verifier's log to `buffer`, even if it accepts the program. Call before loading.
    *
-   * @param level - BPF_LOG_*: 4 for its statistics alone, 1 for its way through the program.
+   * @param level - BPF_LOG_*: 4 for only its statistics, 1 for its path through the program.
    */
   logTo(buffer: FixedBuffer, level: number): void {
     buffer.bytes.fill(0);
@@ -112,7 +112,7 @@ export class BpfProgram {
     lib.programSetLogLevel(this.#pointer, level);
   }
 
-  /** As the verifier was given them: relocated, with subprograms, maps by descriptors of the object. A copy. */
+  /** A copy of the instructions that the verifier got: relocated, with subprograms and with the descriptors of the object's maps. */
   instructions(): Instructions {
     const lib = libbpf();
     const address = lib.programInsns(this.#pointer);
@@ -128,8 +128,8 @@ export class BpfProgram {
   }
 
   /**
-   * Attaches where the section name says (`fexit/FUNCTION`, `kprobe/FUNCTION`, `raw_tp/NAME`).
-   * The caller disposes the link; the kernel drops it too when this process ends.
+   * Attaches to the target in the section name (`fexit/FUNCTION`, `kprobe/FUNCTION`, `raw_tp/NAME`). The caller disposes
+   * the link; the kernel also removes it when this process ends.
    *
    * @throws {RampartError} `EBPF` with the kernel's reason.
    */
@@ -142,7 +142,7 @@ export class BpfProgram {
     return new BpfLink(link as Pointer, this.name);
   }
 
-  /** Attaches to the raw tracepoint `name`; as {@link attach} otherwise. */
+  /** Attaches to the raw tracepoint `name`; otherwise like {@link attach}. */
   attachRawTracepoint(name: string): BpfLink {
     const link = checked(
       `cannot attach eBPF program ${this.name} to raw tracepoint ${name}`,
@@ -152,24 +152,24 @@ export class BpfProgram {
     return new BpfLink(link as Pointer, `${this.name}@${name}`);
   }
 
-  /** Runs the program once (BPF_PROG_TEST_RUN; raw tracepoints since 5.10); returns what it returned. */
+  /** Runs the program once (BPF_PROG_TEST_RUN; raw tracepoints since 5.10) and returns its return value. */
   testRun(context: Uint8Array): number {
     const memory = new FixedBuffer(context.byteLength);
     memory.bytes.set(context);
     return this.prepareRun(memory)();
   }
 
-  /** {@link testRun} for many runs: a call makes no object, and reads what `context` holds by then. */
+  /** Like {@link testRun}, for many runs: a call allocates no object, and reads the present content of `context`. */
   prepareRun(context: FixedBuffer): () => number {
     const request = new FixedBuffer(testRunAt.sizeBytes);
     request.bytes.fill(0);
     request.bytes.writeUInt32LE(this.fd, testRunAt.programFd);
     request.bytes.writeUInt32LE(context.bytes.byteLength, testRunAt.contextSizeBytes);
     request.bytes.writeBigUInt64LE(BigInt(context.address), testRunAt.context);
-    // The kernel reads the context by its address: it has to be held together with the request.
+    // The kernel reads the context by its address, so it has to stay referenced as long as the request.
     const held = { request, context };
     return () => {
-      // The descriptor is the object's, and may be another file's when that is closed.
+      // Throws if the object is closed: then the descriptor may belong to another file.
       this.#owned();
       const { bytes, address } = held.request;
       if (fileCalls.bpf(syscallNumbers.bpf, BPF_PROG_TEST_RUN, address, testRunAt.sizeBytes) !== 0)
@@ -188,13 +188,13 @@ export class BpfProgram {
   }
 }
 
-/** An opened `.bpf.o`. Disposing it unloads its programs and maps; dispose the links before. */
+/** An opened `.bpf.o`. Disposing it unloads its programs and maps; dispose the links first. */
 export class BpfObject implements Disposable {
   readonly name: string;
   #pointer: Pointer | null;
   // libbpf keeps pointers into these bytes until the object is closed.
   readonly #bytes: Uint8Array;
-  // Read when it is loaded.
+  // libbpf reads these when the object is loaded.
   #types: KernelTypes | undefined;
 
   private constructor(pointer: Pointer, name: string, bytes: Uint8Array, types: KernelTypes | undefined) {
@@ -204,7 +204,7 @@ export class BpfObject implements Disposable {
     this.#types = types;
   }
 
-  /** Nothing reaches the kernel yet. @throws {RampartError} `EBPF`: no eBPF object; `UNSUPPORTED`: no libbpf */
+  /** Opens an object without loading it. @throws {RampartError} `EBPF`: not an eBPF object; `UNSUPPORTED`: no libbpf */
   static open(bytes: Uint8Array, name: string): BpfObject {
     const asks = mayAskForModules();
     const types = asks ? undefined : typesWithModule();
@@ -236,7 +236,7 @@ export class BpfObject implements Disposable {
       (result) => result !== 0,
     );
     this.#closeTypes();
-    // libbpf parsed the kernel's BTF, some megabytes, and has freed it: give it back.
+    // libbpf parsed the kernel's BTF, some megabytes, and freed it: this returns the memory to the kernel.
     libc.mallocTrim(0);
   }
 
@@ -255,7 +255,7 @@ export class BpfObject implements Disposable {
     return found;
   }
 
-  /** All maps, those of global variables included, in the order of the file. */
+  /** All maps, including those of global variables, in the order of the file. */
   maps(): readonly BpfMap[] {
     const pointer = this.#alive();
     const lib = libbpf();
@@ -265,7 +265,7 @@ export class BpfObject implements Disposable {
     return found;
   }
 
-  /** Its raw BTF, a copy; undefined if it has none. */
+  /** A copy of the object's raw BTF; undefined if it has no BTF. */
   types(): Uint8Array | undefined {
     const lib = libbpf();
     const btf = lib.objectBtf(this.#alive());
@@ -287,7 +287,7 @@ export class BpfObject implements Disposable {
     return new BpfMap(this.#owning(pointer), name);
   }
 
-  /** The initial bytes of a data map (`.rodata`), to be written before {@link load}. A view: not to be kept. */
+  /** The initial bytes of a data map (`.rodata`), which can be written before {@link load}. A view: do not keep it. */
   initialValue(mapName: string): Uint8Array {
     const lib = libbpf();
     const map = lib.objectFindMap(this.#alive(), mapName);
@@ -305,7 +305,7 @@ export class BpfObject implements Disposable {
     return this.#pointer;
   }
 
-  /** A pointer into the object, valid while it is open. */
+  /** Returns a function that gives a pointer into the object, or throws `DISPOSED` once it is closed. */
   #owning(pointer: Pointer): () => Pointer {
     return () => {
       this.#alive();

@@ -1,7 +1,7 @@
 /**
- * Ways to attach. Where attaching touches nothing (tracepoints with an empty program, functions that exist to
- * be probed) it is really done and undone. Where it would touch the machine (network interfaces, cgroups,
- * namespaces), the probe names an impossible target, and the kernel's errno shows whether it knows the way.
+ * Probes of the ways to attach. Where attaching has no effect (tracepoints with an empty program, functions that exist
+ * to be probed), the probe really attaches and detaches. Where it would affect the machine (network interfaces, cgroups,
+ * namespaces), the probe names an impossible target, and the kernel's errno shows whether it supports this way.
  */
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -26,10 +26,10 @@ const { EBADF, EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM } = constants.e
 
 const perfmon = { capabilities: ['CAP_BPF', 'CAP_PERFMON'] } as const;
 const netAdmin = { capabilities: ['CAP_BPF', 'CAP_NET_ADMIN'] } as const;
-/** Recent kernels open uprobe events for CAP_SYS_ADMIN only (kernel/events/core.c, perf_uprobe_event_init). */
+/** Recent kernels open uprobe events only with CAP_SYS_ADMIN (kernel/events/core.c, perf_uprobe_event_init). */
 const userProbe = { capabilities: ['CAP_BPF', 'CAP_PERFMON', 'CAP_SYS_ADMIN'] } as const;
 
-/** Requirements of each kind; `since` is the first kernel with the way to attach that is probed here. */
+/** Requirements of each kind. `since` is the first kernel with the way to attach that the probe uses. */
 export const attachNeeds: Readonly<Record<AttachKind, Needs>> = {
   raw_tracepoint: { ...perfmon, since: '4.17' },
   tracepoint: { ...perfmon, since: '4.7' },
@@ -54,16 +54,16 @@ const PERF_TYPE_SOFTWARE = 1;
 const PERF_TYPE_TRACEPOINT = 2;
 const PERF_COUNT_SW_CPU_CLOCK = 0n;
 const XDP_FLAGS_HW_MODE = 8;
-/** The loopback interface is the first of every network namespace (include/net/flow.h, LOOPBACK_IFINDEX). */
+/** Interface index of loopback, the first interface of every network namespace (include/net/flow.h, LOOPBACK_IFINDEX). */
 const loopbackIndex = 1;
-/** No interface has this index, no file this descriptor. */
+/** No interface has this index, and no file has the descriptor `impossibleFd`. */
 const impossibleIndex = 2 ** 31 - 1;
 const impossibleFd = 2 ** 32 - 1;
 
 /** The raw tracepoints that the sensor requires. */
 const rawTracepoints = ['sys_enter', 'sys_exit', 'sched_process_exec'] as const;
 
-/** Every event of one kind, on the first CPU: what libbpf, too, opens to attach system-wide. */
+/** All processes, on the first CPU: libbpf opens events like this to attach system-wide. */
 const everywhere = { pid: -1, cpu: 0 } as const;
 const onlyHere = { pid: 0, cpu: -1 } as const;
 
@@ -113,9 +113,8 @@ export const attachProbes: Readonly<
           'It attaches, but never runs: "bpf" is not in the kernel\'s list lsm=.',
         );
   },
-  // An unknown interface gives EINVAL, and so does an unsupported request; so ask for hardware mode on
-  // loopback. It has no hardware offload, so a kernel with XDP links answers EOPNOTSUPP (net/core/dev.c,
-  // dev_xdp_attach).
+  // For an unknown interface, the kernel returns EINVAL, as for an unsupported request. So this requests hardware mode on
+  // loopback, which has no hardware offload: a kernel with XDP links returns EOPNOTSUPP (net/core/dev.c, dev_xdp_attach).
   xdp: (btf, context) =>
     withProgram('xdp', btf, context, (program) => {
       const outcome = createLink(program, loopbackIndex, attachTypes.XDP, XDP_FLAGS_HW_MODE);
@@ -161,7 +160,7 @@ export const attachProbes: Readonly<
   freplace: (btf, context) => toItsFunction('ext', attachNeeds.freplace, btf, context),
 };
 
-/** Loads a program for `use` and unloads it afterwards; a program that cannot be loaded is the answer. */
+/** Loads a program for `use` and unloads it afterwards. If it cannot be loaded, the result says why. */
 function withProgram(
   kind: ProgramKind,
   btf: BtfOrReason,
@@ -175,20 +174,20 @@ function withProgram(
   return use(program);
 }
 
-/** An attachment that worked is undone. */
+/** The result for an outcome; detaches if the program was attached. */
 function settle(outcome: Outcome, needs: Needs, context: ProbeContext): Feature {
   if (!(outcome instanceof Descriptor)) return explainRefusal(outcome, needs, context);
   outcome[Symbol.dispose]();
   return available;
 }
 
-/** For requests with an impossible target: `known` is what a kernel answers that knows the way to attach. */
+/** For requests with an impossible target. @param known - The errno of a kernel that supports this way to attach. */
 function expectErrno(outcome: Outcome, known: number, needs: Needs, context: ProbeContext): Feature {
   if (!(outcome instanceof Descriptor) && outcome.errno === known) return available;
   return settle(outcome, needs, context);
 }
 
-/** fentry, fexit, LSM and freplace programs know their target from the time they were loaded. */
+/** Attaches a fentry, fexit, LSM or freplace program, whose target was set when it was loaded. */
 function toItsFunction(kind: ProgramKind, needs: Needs, btf: BtfOrReason, context: ProbeContext): Feature {
   return withProgram(kind, btf, context, (program) =>
     settle(openRawTracepoint(program, null), needs, context),
@@ -211,9 +210,9 @@ function perfEvent(
 const eventSources = '/sys/bus/event_source/devices';
 
 /**
- * kprobes and uprobes through their perf event sources, since 4.17: they need no tracefs, and the
- * probe goes away with the file descriptor. The uprobe is put on this process's own entry point,
- * which ran once and never runs again.
+ * kprobes and uprobes through their perf event sources, since 4.17: these need no tracefs, and closing the file
+ * descriptor removes the probe. The uprobe is on this process's own entry point, which has run once and never runs
+ * again.
  */
 function dynamicProbe(
   source: 'kprobe' | 'uprobe',
@@ -260,7 +259,7 @@ function readNumber(path: string): number | undefined {
   }
 }
 
-/** The id of a tracepoint, which only tracefs knows. */
+/** The ID of a tracepoint, which can only be read from tracefs; if that fails, why. */
 function tracepointId(event: string): bigint | Feature {
   const failures: string[] = [];
   for (const root of ['/sys/kernel/tracing', '/sys/kernel/debug/tracing']) {
@@ -274,7 +273,7 @@ function tracepointId(event: string): bigint | Feature {
   return unavailable('no_tracefs', `No id of ${event} can be read (${failures.join(', ')}).`);
 }
 
-/** One question to the kernel's traffic control, in rtnetlink (rtnetlink(7)). */
+/** Constants for one request to the kernel's traffic control, in rtnetlink (rtnetlink(7)). */
 const AF_NETLINK = 16;
 const SOCK_RAW_CLOEXEC_NONBLOCK = 3 | 0x80000 | 0x800;
 const NETLINK_ROUTE = 0;
@@ -288,12 +287,12 @@ const TC_H_CLSACT = 0xfffffff1;
 const clsactHandle = 0xffff0000;
 
 /**
- * Asks for a clsact qdisc in a way that no kernel grants: with ingress block 0, which is refused
+ * Requests a clsact qdisc in a way that no kernel grants: with ingress block 0, which is refused
  * (since 4.16) after the kind was looked up and before anything was created (net/sched/sch_api.c,
  * qdisc_create and qdisc_block_indexes_set). A kernel that has clsact as a module loads it.
  *
- * @returns the errno: EINVAL when clsact is known, EEXIST when the interface has such a qdisc,
- *   ENOENT when the kind is unknown.
+ * @returns the errno: EINVAL if clsact is known, EEXIST if the interface has such a qdisc,
+ *   ENOENT if the kind is unknown.
  */
 function askForClsact(interfaceIndex: number): number {
   const opened = outcomeOf(libc.socket(AF_NETLINK, SOCK_RAW_CLOEXEC_NONBLOCK, NETLINK_ROUTE));
@@ -301,7 +300,7 @@ function askForClsact(interfaceIndex: number): number {
   using socket = opened;
   const request = clsactRequest(interfaceIndex);
   if (libc.write(socket.fd, request, request.byteLength) < 0) return errno();
-  // The kernel works the request off within write(), so the answer is there.
+  // The kernel processes the request within write(), so the answer can be read at once.
   const answer = Buffer.alloc(4096);
   const length = libc.read(socket.fd, answer, answer.byteLength);
   if (length < 0) return errno();

@@ -12,13 +12,13 @@ const capabilityNames: readonly string[] = (
   .split(' ')
   .map((name) => `CAP_${name}`);
 
-/** The capabilities that eBPF asks for; CAP_SYS_ADMIN stands for each of them, and for all before 5.8. */
+/** The capabilities that eBPF requires. CAP_SYS_ADMIN replaces each of the others; before 5.8, CAP_BPF and CAP_PERFMON did not exist. */
 export const ebpfCapabilities = ['CAP_BPF', 'CAP_PERFMON', 'CAP_NET_ADMIN', 'CAP_SYS_ADMIN'] as const;
 export type EbpfCapability = (typeof ebpfCapabilities)[number];
 
 /**
- * The names in the `CapEff:` line of a /proc/PID/status, in the order of their numbers. A bit this
- * version has no name for appears as `CAP_<number>`; text without such a line holds none.
+ * The names of the capabilities in the `CapEff:` line of a /proc/PID/status, in the order of their numbers. A bit
+ * without a name here appears as `CAP_<number>`. Empty if the text has no such line.
  */
 export function parseEffectiveCapabilities(status: string): readonly string[] {
   const digits = /^CapEff:\s*([0-9a-f]{1,16})$/m.exec(status)?.[1];
@@ -43,9 +43,8 @@ export function missingCapabilities(
 }
 
 /**
- * Whether this process lives in a user namespace of its own: capabilities held there are not held
- * in the initial one, which is where bpf(2) looks for them. The initial namespace maps all ids to
- * themselves (user_namespaces(7)).
+ * Whether this process is in a user namespace other than the initial one. Its capabilities then do not count in the initial
+ * namespace, where bpf(2) checks them. The initial namespace maps all IDs to themselves (user_namespaces(7)).
  */
 export function inUserNamespace(uidMap: string = readFileSync('/proc/self/uid_map', 'latin1')): boolean {
   return !/^\s*0\s+0\s+4294967295\s*$/.test(uidMap);

@@ -1,4 +1,4 @@
-/** The little of an ELF file that a uprobe needs. */
+/** Reads from an ELF file what a uprobe needs. */
 import { closeSync, openSync, readSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../../errors/errors.ts';
@@ -8,10 +8,10 @@ const fileHeaderSizeBytes = 64;
 export const programHeaderSizeBytes = 56;
 
 /**
- * Where in a 64-bit little-endian ELF file its entry point lies (elf(5): e_entry, found in a
- * PT_LOAD segment).
+ * The file offset of the entry point of a 64-bit little-endian ELF file (elf(5): e_entry, found in a PT_LOAD
+ * segment).
  *
- * @throws {RampartError} `DECODE` when `file` is no such file.
+ * @throws {RampartError} `DECODE` if `file` is not such a file.
  */
 export function entryPointOffset(file: string): bigint {
   const fd = openSync(file, 'r');
@@ -31,7 +31,7 @@ export function entryPointOffset(file: string): bigint {
   throw new RampartError(errorCodes.DECODE, { what: `${file} is not a 64-bit ELF file with an entry point` });
 }
 
-/** Where in the file an address of the loaded program lies. */
+/** The file offset of an address of the loaded program; undefined if no segment contains it. */
 export function findSegment(table: Buffer, address: bigint): bigint | undefined {
   for (let at = 0; at + programHeaderSizeBytes <= table.length; at += programHeaderSizeBytes) {
     if (table.readUInt32LE(at) !== PT_LOAD) continue;
@@ -45,7 +45,7 @@ export function findSegment(table: Buffer, address: bigint): bigint | undefined 
 }
 
 /**
- * Reads at most as many bytes as asked for: a file may end before.
+ * Reads up to the requested number of bytes: the file may end earlier.
  *
  * @param buffer to read into, at least as large
  */

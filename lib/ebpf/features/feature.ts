@@ -1,18 +1,18 @@
-/** Names of what a kernel may have, and the answers of a probe. */
+/** The names of features that a kernel may have, and the results of probes. */
 
-/** Why something is not available. Stable words, for programs; `detail` is for people. */
+/** Why a feature is not available. These names are stable, for programs; `detail` is for people. */
 export const featureReasons = [
   /** The kernel was built without kprobes. */
   'no_kprobes',
   /** The kernel was built without uprobes. */
   'no_uprobes',
-  /** The kernel knows it and still says no, though the process holds the capabilities. */
+  /** The kernel has the feature but refuses it, although the process has the capabilities. */
   'refused',
-  /** There is no /sys/kernel/btf/vmlinux, so no kernel function has a type id. */
+  /** There is no /sys/kernel/btf/vmlinux, so that no kernel function has a type ID. */
   'no_btf',
   /** The process lacks a capability; the detail names it. */
   'missing_capability',
-  /** Older than the feature, or built without it. */
+  /** The kernel is older than the feature, or built without it. */
   'not_in_kernel',
   /** The lockdown LSM forbids it. */
   'lockdown',
@@ -22,7 +22,7 @@ export const featureReasons = [
   'no_tracefs',
   /** RLIMIT_MEMLOCK is too low; kernels before 5.11 charge eBPF memory to it. */
   'memlock_limit',
-  /** The caller of the probe did not ask for it. */
+  /** The caller did not request this probe. */
   'not_probed',
   /** The kernel's answer fits more than one reason, or a file that would decide it is missing. */
   'inconclusive',
@@ -30,12 +30,12 @@ export const featureReasons = [
 
 export type FeatureReason = (typeof featureReasons)[number];
 
-/** One answer. `detail` holds the kernel's own words: the name of the errno, the verifier's last line. */
+/** The result of one probe. `detail` has the kernel's answer: the name of the errno, the verifier's last line. */
 export type Feature =
   | { readonly available: true }
   | { readonly available: false; readonly reason: FeatureReason; readonly detail: string };
 
-/** Program types, named as in bpf.h; BPF_PROG_TYPE_TRACING appears as its four kinds. */
+/** Program types, named as in bpf.h, except for BPF_PROG_TYPE_TRACING, which appears as its four kinds. */
 export const programKinds = [
   'socket_filter',
   'kprobe',
@@ -95,22 +95,22 @@ export interface KernelFeatures {
   /** Type information of the kernel, which fentry, LSM programs and CO-RE need. */
   readonly btf: Feature;
   readonly btfSizeBytes: number | undefined;
-  /** net.core.bpf_jit_enable is not 0. */
+  /** Whether net.core.bpf_jit_enable is not 0. */
   readonly jit: boolean | undefined;
-  /** kernel.unprivileged_bpf_disabled: 0 allowed, 1 and 2 not. */
+  /** kernel.unprivileged_bpf_disabled: 0 means allowed, 1 and 2 mean disabled. */
   readonly unprivilegedBpfDisabled: number | undefined;
   readonly lockdown: 'none' | 'integrity' | 'confidentiality' | undefined;
   /** Active security modules. */
   readonly lsms: readonly string[] | undefined;
   /** Effective capabilities of this process, e.g. `CAP_BPF`. */
   readonly capabilities: readonly string[];
-  /** Whether those capabilities hold only inside a user namespace, where bpf(2) does not honour them. */
+  /** Whether those capabilities are valid only in a user namespace, so that bpf(2) ignores them. */
   readonly inUserNamespace: boolean;
   /** Versions of the cgroup hierarchies mounted here. */
   readonly cgroupVersions: readonly (1 | 2)[];
   /** BPF_MAP_TYPE_RINGBUF, since 5.8. */
   readonly ringBuffer: Feature;
-  /** bpf_probe_read_kernel() in a tracing program: lockdown takes it away while programs still load. */
+  /** bpf_probe_read_kernel() in a tracing program: lockdown forbids it, while programs without it still load. */
   readonly probeReadKernel: Feature;
   readonly programs: Readonly<Record<ProgramKind, Feature>>;
   readonly attach: Readonly<Record<AttachKind, Feature>>;

@@ -27,21 +27,21 @@ import { VmlinuxBtf, vmlinuxBtfSizeBytes } from './vmlinux-btf.ts';
 import { type AttachKind, attachKinds, type Feature, type KernelFeatures, programKinds } from './feature.ts';
 
 const BPF_MAP_TYPE_RINGBUF = 27;
-/** A multiple of the page size on every architecture, as ring buffers want it. */
+/** The size of a ring buffer has to be a multiple of the page size, which this is on every architecture. */
 const smallestRingSizeBytes = 64 * 1024;
 
 /**
- * Asks the kernel, by loading and attaching minimal programs, and takes everything back before it
- * returns. It never fails for want of a privilege: what is missing is in the answers.
+ * Probes the kernel by loading and attaching minimal programs, all of which are removed before it returns. Never fails because
+ * of a missing privilege: the results say what is missing.
  *
- * Attaching is done where nothing feels it (an empty program on tracepoints, on test functions, on
- * this process's own entry point). Interfaces, cgroups and namespaces stay untouched. Kernel modules
- * that an attach kind needs (sch_ingress for `tc`) may be loaded by the kernel.
+ * Programs are attached only where they have no effect (an empty program on tracepoints, on test functions, on this process's
+ * own entry point). Interfaces, cgroups and namespaces are not touched. The kernel may load modules that an attach kind needs
+ * (sch_ingress for `tc`).
  *
- * All kinds together take some hundred milliseconds, most of it the kernel's grace periods after
- * detaching `tracepoint`, `uprobe` and `uretprobe`; the others are done in a tenth of that.
+ * All kinds together take some hundred milliseconds, mostly the kernel's grace periods after detaching `tracepoint`, `uprobe`
+ * and `uretprobe`; the others take a tenth of that.
  *
- * @param attach - The attach kinds to probe; the others answer `not_probed`.
+ * @param attach - The attach kinds to probe; the result for the others is `not_probed`.
  */
 export function probeFeatures(attach: readonly AttachKind[] = attachKinds): KernelFeatures {
   const kernel = release();
@@ -87,7 +87,7 @@ function answers<K extends string>(kinds: readonly K[], probe: (kind: K) => Feat
   return Object.fromEntries(kinds.map((kind) => [kind, probe(kind)])) as Record<K, Feature>;
 }
 
-/** The kernel's BTF, or the answer of everything that needs it. */
+/** The kernel's BTF, or the result for all probes that need it. */
 function openBtf(): BtfOrReason {
   if (vmlinuxBtfSizeBytes() === undefined) {
     return unavailable('no_btf', 'There is no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF).');

@@ -16,7 +16,7 @@ function readInteger(path: string): number | undefined {
   return text !== undefined && /^-?\d+$/.test(text) ? Number(text) : undefined;
 }
 
-/** Whether eBPF programs are compiled; the file is readable by root only, and in the first network namespace. */
+/** Whether eBPF programs are compiled. Only root in the initial network namespace can read this. */
 export function jitEnabled(): boolean | undefined {
   const value = readInteger('/proc/sys/net/core/bpf_jit_enable');
   return value === undefined ? undefined : value !== 0;
@@ -33,14 +33,14 @@ export function parseLockdown(text: string): 'none' | 'integrity' | 'confidentia
   return word as 'none' | 'integrity' | 'confidentiality' | undefined;
 }
 
-/** Lockdown mode. Without securityfs it is known only when lockdown is not among the active modules. */
+/** Lockdown mode. Without securityfs, it is known only if lockdown is not an active security module. */
 export function lockdownMode(lsms: readonly string[] | undefined) {
   const text = readText('/sys/kernel/security/lockdown');
   if (text !== undefined) return parseLockdown(text);
   return lsms !== undefined && !lsms.includes('lockdown') ? 'none' : undefined;
 }
 
-/** LSM_ID_* from 100 on (include/uapi/linux/lsm.h). */
+/** Names of security modules, from LSM_ID 100 on (include/uapi/linux/lsm.h). */
 const lsmNames = [
   'capability',
   'selinux',
@@ -91,7 +91,7 @@ export function libbpfVersion(): string | undefined {
 /** RLIMIT_MEMLOCK of getrlimit(2). */
 const RLIMIT_MEMLOCK = 8;
 
-/** Lifts the limit on locked memory, which kernels before 5.11 charge eBPF memory to, if it may. */
+/** Lifts the limit on locked memory, to which kernels before 5.11 charge eBPF memory, if this process may. */
 export function liftMemlockLimit(): void {
   libc.setrlimit(RLIMIT_MEMLOCK, new Uint8Array(16).fill(0xff));
 }

@@ -15,12 +15,13 @@ import type { Feature, ProgramKind } from './feature.ts';
 import { btfOf } from '../kernel-types.ts';
 
 /**
- * Exists to be attached to (net/bpf/test_run.c): only BPF_PROG_TEST_RUN calls it, so it slows nothing down.
+ * A kernel function that exists for tests (net/bpf/test_run.c): only BPF_PROG_TEST_RUN calls it, so a program on it slows
+ * nothing down.
  */
 export const testFunction = 'bpf_fentry_test1';
 /**
- * An LSM hook that is called only for reads of the kernel log. Every kernel lets fmod_ret programs change the
- * results of security_* functions; their test function exists only in kernels built for error injection.
+ * An LSM hook that is called only when the kernel log is read. fmod_ret programs are probed on its security_* function, which
+ * every kernel allows; a test function for them exists only in kernels built for error injection.
  */
 const quietLsmHook = 'bpf_lsm_syslog';
 const quietSecurityFunction = 'security_syslog';
@@ -52,7 +53,7 @@ interface ProgramProbe extends Needs {
   readonly flags?: number;
   /** A kernel function whose BTF type id the program is loaded for. */
   readonly attachFunction?: string;
-  /** A structure of function pointers and the member that the program implements. */
+  /** For struct_ops: a structure of function pointers, and the member that the program implements. */
   readonly implements?: { readonly struct: string; readonly member: string };
   /** The program's return value; 0 by default. */
   readonly returns?: number;
@@ -64,15 +65,15 @@ const netAdmin: readonly EbpfCapability[] = ['CAP_BPF', 'CAP_NET_ADMIN'];
 const tracing = { type: 26, capabilities: perfmon, builtWith: 'bpf_trampoline_link_prog' } as const;
 
 /**
- * Capabilities: is_net_admin_prog_type and is_perfmon_prog_type of kernel/bpf/syscall.c.
- * `since` is the kernel that has the type, or the attach type for the kinds of BPF_PROG_TYPE_TRACING.
+ * Capabilities as in is_net_admin_prog_type and is_perfmon_prog_type of kernel/bpf/syscall.c. `since` is the first kernel
+ * with the program type or, for the kinds of BPF_PROG_TYPE_TRACING, with the attach type.
  */
 export const programProbes: Readonly<Record<ProgramKind, ProgramProbe>> = {
   socket_filter: { type: 1, since: '3.19', capabilities: bpf },
   kprobe: { type: 2, since: '4.1', capabilities: perfmon },
   sched_cls: { type: 3, since: '4.1', capabilities: netAdmin },
   tracepoint: { type: 5, since: '4.7', capabilities: perfmon },
-  // 2 is XDP_PASS: 0 would drop every packet wherever such a program was attached.
+  // Returns XDP_PASS (2): with 0, the program would drop every packet of an interface to which it was attached.
   xdp: {
     type: 6,
     since: '4.8',
@@ -159,13 +160,13 @@ function returning(value: number): readonly Instruction[] {
   return [instructions.setRegister(0, value), instructions.exit()];
 }
 
-/** BTF and type ids of the kernel, or the answer that every kind depending on them gives. */
+/** BTF and type IDs of the kernel, or the result for all kinds that depend on them. */
 export type BtfOrReason = VmlinuxBtf | Feature;
 
 /**
  * Loads a minimal program of `kind`.
  *
- * @param overrides - Fields of the request that differ, such as the attach type.
+ * @param overrides - Fields of the request that differ from the usual, such as the attach type.
  * @returns the program, which the caller disposes, or the reason for the refusal.
  */
 export function loadMinimal(
@@ -199,7 +200,7 @@ export function probeProgram(kind: ProgramKind, btf: BtfOrReason, context: Probe
   return available;
 }
 
-/** Whether tracing programs may read kernel memory; lockdown and some kernels take only that away. */
+/** Whether tracing programs may read kernel memory, which lockdown and some kernels forbid while they allow the programs. */
 export function probeReadKernel(context: ProbeContext): Feature {
   const outcome = loadProgram({
     type: BPF_PROG_TYPE_RAW_TRACEPOINT,
@@ -239,16 +240,16 @@ function notInBtf(name: string): Feature {
   return unavailable('not_in_kernel', `The kernel's BTF has no ${name}.`);
 }
 
-/** A freplace program, which can only be loaded against another program. */
+/** Constants for a freplace program, which can only be loaded together with a target program. */
 const BPF_PROG_TYPE_XDP = 6;
 const BPF_PROG_TYPE_EXT = 28;
 const XDP_PASS = 2;
 
 /**
- * Loads an XDP program and a freplace program of the same signature for it. The target is closed
- * here: the extension holds on to it.
+ * Loads an XDP program, and a freplace program of the same signature for it. The XDP program's descriptor is closed here: the
+ * freplace program keeps it loaded.
  *
- * @returns the freplace program, which the caller disposes, or the first refusal on the way.
+ * @returns the freplace program, which the caller disposes, or the first refusal.
  */
 function loadExtension(): Outcome {
   const btf = loadBtf(extensionBtf());

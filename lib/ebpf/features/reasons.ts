@@ -1,4 +1,4 @@
-/** From the kernel's answer to a reason: pure decisions, no system calls. */
+/** Finds the reason for a kernel's refusal. Pure decisions, no system calls. */
 import { constants } from 'node:os';
 
 import { type EbpfCapability, missingCapabilities } from './capabilities.ts';
@@ -14,15 +14,15 @@ export interface ProbeContext {
   readonly inUserNamespace: boolean;
   readonly lockdown: 'none' | 'integrity' | 'confidentiality' | undefined;
   readonly lsms: readonly string[] | undefined;
-  /** Whether the kernel's BTF has the function, which shows how it was built. Undefined without BTF. */
+  /** Whether the kernel's BTF contains the function, which shows how the kernel was built. Undefined without BTF. */
   readonly hasFunction: (name: string) => boolean | undefined;
 }
 
 export interface Needs {
-  /** The first kernel that has it, "5.8". */
+  /** The first kernel that has the feature: "5.8". */
   readonly since: string;
   readonly capabilities: readonly EbpfCapability[];
-  /** A kernel function that exists exactly if the feature was built in. */
+  /** A kernel function that exists if, and only if, the feature was built in. */
   readonly builtWith?: string;
 }
 
@@ -47,7 +47,7 @@ function listed(names: readonly string[]): string {
   return new Intl.ListFormat('en-GB').format(names);
 }
 
-/** Whether a kernel release ("6.1.0-25-amd64") is at least "5.8". A release that cannot be read is. */
+/** Whether a kernel release ("6.1.0-25-amd64") is at least "5.8". True for a release that cannot be parsed. */
 export function isAtLeast(release: string, since: string): boolean {
   const [major, minor] = numbersOf(release);
   const [sinceMajor, sinceMinor] = numbersOf(since);
@@ -59,17 +59,17 @@ function numbersOf(version: string): readonly number[] {
   return /^(\d+)\.(\d+)/.exec(version)?.slice(1).map(Number) ?? [];
 }
 
-/** Before 5.11 the kernel charged eBPF memory to RLIMIT_MEMLOCK and answered EPERM when that was too low. */
+/** Kernels before this charge eBPF memory to RLIMIT_MEMLOCK, and return EPERM if that is too low. */
 export const memcgAccountingSince = '5.11';
 
-/** Why the kernel refused, from its answer and from what is known about it. */
+/** Why the kernel refused a request, by its answer and the known facts about kernel and process. */
 export function explainRefusal(refusal: Refusal, needs: Needs, context: ProbeContext): Feature {
   const { errno: code } = refusal;
   const name = errnoName(code);
   const line = lastVerifierLine(refusal.log);
   const answer = line === undefined ? name : `${name} (${line})`;
   const { EPERM, EACCES } = constants.errno;
-  // With a line of the verifier, EACCES is about the program, not about the process.
+  // If the verifier has logged something, EACCES is about the program, not about the process.
   const aboutPrivileges = (code === EPERM || code === EACCES) && line === undefined;
 
   if (aboutPrivileges) {
@@ -88,7 +88,7 @@ export function explainRefusal(refusal: Refusal, needs: Needs, context: ProbeCon
       );
     }
   }
-  // The verifier's words for an unknown helper, as 6.1 and as 6.12 say it.
+  // The verifier's message about an unknown helper, in 6.1 and in 6.12.
   const withoutHelper = line !== undefined && /unknown func|cannot use helper/.test(line);
   if (context.lockdown === 'confidentiality' && (code === EPERM || withoutHelper)) {
     return unavailable('lockdown', `${answer}: the kernel is locked down (confidentiality).`);

@@ -1,4 +1,4 @@
-/** Type ids in the kernel's own BTF, by libbpf's reader. */
+/** Finds type IDs in the kernel's own BTF with libbpf. */
 import { constants } from 'node:os';
 import { statSync } from 'node:fs';
 
@@ -9,17 +9,17 @@ const path = '/sys/kernel/btf/vmlinux';
 const BTF_KIND_STRUCT = 4;
 const BTF_KIND_FUNC = 12;
 
-/** The size of the kernel's BTF; undefined when the kernel shows none. */
+/** The size of the kernel's BTF; undefined if the kernel does not provide it. */
 export function vmlinuxBtfSizeBytes(): number | undefined {
   return statSync(path, { throwIfNoEntry: false })?.size;
 }
 
-/** The kernel's BTF, parsed: some milliseconds and as many megabytes as the file has. Dispose it soon. */
+/** The kernel's BTF. Parsing takes some milliseconds, and as much memory as the file has (megabytes): dispose it soon. */
 export class VmlinuxBtf implements Disposable {
   readonly #lib: Libbpf;
   #btf: Pointer | undefined;
 
-  /** @throws {RampartError} `UNSUPPORTED` when there is no BTF, or no libbpf to read it. */
+  /** @throws {RampartError} `UNSUPPORTED` without BTF, or without libbpf to read it. */
   constructor() {
     this.#lib = libbpf();
     const btf = this.#lib.btfParseRaw(path);
@@ -34,7 +34,7 @@ export class VmlinuxBtf implements Disposable {
     this.#btf = btf;
   }
 
-  /** The type id of a kernel function, undefined when the kernel has none of that name. */
+  /** The type ID of a kernel function; undefined if the kernel has no function with this name. */
   findFunction(name: string): number | undefined {
     return this.#find(name, BTF_KIND_FUNC);
   }
@@ -43,7 +43,7 @@ export class VmlinuxBtf implements Disposable {
     return this.#find(name, BTF_KIND_STRUCT);
   }
 
-  /** The position of a member in a structure, counted from 0 (Documentation/bpf/btf.rst, BTF_KIND_STRUCT). */
+  /** The index of a member in a structure, from 0 (Documentation/bpf/btf.rst, BTF_KIND_STRUCT); undefined if it does not exist. */
   findMember(structId: number, name: string): number | undefined {
     const type = this.#lib.btfTypeById(this.#handle, structId);
     if (type === null) return undefined;
