@@ -41,8 +41,8 @@ export interface LoaderOptions {
   /** Called with a new planned alert. */
   readonly onPlanned: (planned: PlannedAlert) => void;
   /**
-   * `attach` is called before the loader becomes active or gets its first file, `detach` when it is neither active nor
-   * has files.
+   * `attach` is called before the loader becomes active or gets its first file, `detach` when the loader is not active
+   * and has no files.
    */
   readonly sensor: { attach(): void; detach(): void };
   /** Called when `active` has changed. */

@@ -25,8 +25,8 @@ export function accessPicture(findings: readonly ReadFinding[], nowMs: number): 
   const all = findings
     .flatMap((finding) => accessOf(finding) ?? [])
     .filter(({ timeMs }) => timeMs > nowMs - DAY_MS && timeMs <= nowMs);
-  // Show at least the last hour, but no more than the time of the accesses: if these span an hour, they would be one
-  // dot on a whole day.
+  // The time since the oldest access, but at least an hour: on a scale of a whole day, the accesses of an hour would be
+  // a single dot.
   const oldestMs = Math.min(nowMs - HOUR_MS, ...all.map(({ timeMs }) => timeMs));
   const span = { fromMs: oldestMs, toMs: nowMs };
   const lanes = [...Map.groupBy(all, ({ file, process }) => JSON.stringify([file, process])).values()]

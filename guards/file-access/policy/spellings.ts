@@ -2,20 +2,13 @@
  * The only place that reads the different spellings of Kive's releases and of its design document. Objects that Rampart
  * writes use the names of the design document.
  *
- * | what                   | design document                   | v1.0.0-pre2                            | before
- * |
- * | ---------------------- | --------------------------------- | -------------------------------------- |
- * ----------------------------------- |
- * | name of the container  | `containerName`, `container-name` | `containerName`                        |
- * `container-name`                    |
- * | the file               | `inodeNo`, `devId`                | `inode-no`, `dev-id`                   | `inodeNo`,
- * `dev-id`                 |
- * | its kernel             | `kernelId`                        | label `kernel-id`                      | `kernelId`,
- * `kernel-id`             |
- * | annotations            | `container-id`, `pod_name`, ...   | `pod-name`, ...                        | `pod_name`,
- * `container_id`, ...     |
- * | finalizers             | not named                         | `kivepolicy.GROUP/...`, `kivedata....` |
- * `kivebpf.san7o.github.io/finalizer` |
+ * | what                   | design document                   | v1.0.0-pre2                            | earlier releases                    |
+ * | ---------------------- | --------------------------------- | -------------------------------------- | ----------------------------------- |
+ * | name of the container  | `containerName`, `container-name` | `containerName`                        | `container-name`                    |
+ * | the file               | `inodeNo`, `devId`                | `inode-no`, `dev-id`                   | `inodeNo`, `dev-id`                 |
+ * | its kernel             | `kernelId`                        | label `kernel-id`                      | `kernelId`, `kernel-id`             |
+ * | annotations            | `container-id`, `pod_name`, ...   | `pod-name`, ...                        | `pod_name`, `container_id`, ...     |
+ * | finalizers             | not named                         | `kivepolicy.GROUP/...`, `kivedata....` | `kivebpf.san7o.github.io/finalizer` |
  *
  * Source: kivebpf, `api/` and `config/samples/`; the same in both versions of its API.
  */

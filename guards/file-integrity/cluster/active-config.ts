@@ -32,7 +32,7 @@ export class ActiveConfigs {
   /** The last conversion, keyed by FileIntegrity: it is needed again for each result of each node. */
   readonly #converted = new Map<string, Converted>();
 
-  /** @param inTheWay follows other ConfigMaps that occupy the name of an active one: they may be deleted */
+  /** @param inTheWay watches other ConfigMaps that occupy the name of an active one, until they are deleted */
   constructor(context: ClusterContext, users: UserConfigs, inTheWay: UserConfigs) {
     this.#context = context;
     this.#users = users;

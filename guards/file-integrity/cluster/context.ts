@@ -39,7 +39,7 @@ export function foundAt({ groups }: ClusterCaches, key: string): Found[] {
   });
 }
 
-/** The one that is in effect: its name exists in both groups if there are two. */
+/** The one that is in effect, if both groups have a FileIntegrity with the same name. */
 export function countingOf(found: readonly Found[]): Found | undefined {
   const winner = winnerOf(found.map(({ integrity }) => integrity));
   return found.find(({ integrity }) => integrity === winner);

@@ -46,7 +46,7 @@ export class ClusterMetrics {
   readonly #pauses = new Counter(['node']);
   readonly #unpauses = new Counter(['node']);
   readonly #reasons = new Set<string>();
-  /** Keyed by the FileIntegrityNodeStatus, `namespace/name`. */
+  /** Keyed by the API group and `namespace/name` of the FileIntegrityNodeStatus. */
   readonly #nodes = new Map<string, { readonly nodeName: string; readonly isFailed: boolean }>();
 
   /** @throws if the registry already has these metrics */

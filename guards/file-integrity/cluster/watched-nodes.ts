@@ -70,7 +70,7 @@ export class WatchedNodes implements Disposable {
         kept.push(status);
       else refused = (await refusalOf(this.#deleteStatus(found, status, signal))) ?? refused;
     }
-    // Also nodes with a NoSchedule taint on which an agent was already running.
+    // Also nodes that were checked before they got a NoSchedule taint: checks continue there.
     const left = new Set([...chosen, ...kept.map(({ nodeName }) => nodeName)]);
     refused = (await refusalOf(this.#deleteLogs(found, left, signal))) ?? refused;
     return { nodeNames: [...left], statuses: kept, refused };

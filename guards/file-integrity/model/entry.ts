@@ -16,7 +16,7 @@ export function isAtOrBelow(path: ByteString, above: ByteString): boolean {
   return path.startsWith(above) && (path.length === above.length || path[above.length] === '/');
 }
 
-/** Whether a path is one of `above`, or below one of them. */
+/** Whether a path is one of `others`, or below one of them. */
 export function isAtOrBelowAny(
   path: ByteString,
   others: Pick<ReadonlySet<ByteString>, 'has' | 'size'>,
@@ -49,8 +49,8 @@ export interface Entry {
   readonly changeTimeS: number;
   readonly linkTarget: ByteString;
   /**
-   * ACL in the long text form of acl(5), without comments: `user::rwx
-   * ...`; the default ACL of a directory is in `defaultAcl`.
+   * ACL in the long text form of acl(5), without comments: `user::rwx\n...`; the default ACL of a directory is in
+   * `defaultAcl`.
    */
   readonly acl: string;
   readonly defaultAcl: string;

@@ -313,7 +313,7 @@ function folded(set: CharSet): CharSet {
   };
 }
 
-/** `$` and `\Z`: the end of the text, or a newline at its end. Nothing that can match follows, so the newline may be consumed. */
+/** `$` and `\Z`: the end of the text, or a newline at its end. Nothing sensible can follow, so the newline may be consumed. */
 const dollar: RegexNode = {
   kind: 'alternate',
   nodes: [

@@ -172,8 +172,8 @@ export class FileLook {
   }
 
   /**
-   * Saves a system call: a file that is read first and examined then cannot have changed in between if its last change
-   * is older. Returns false if that cannot be used.
+   * Reads a file first and takes its stat afterwards, which saves a system call: if the last change in the stat is old
+   * enough, the file cannot have changed while it was read. Returns false if this does not work for the file.
    */
   #readFirst(fd: number, asked: readonly AttributeSet[]): boolean {
     const union = unionOf(asked);

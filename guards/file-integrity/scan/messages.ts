@@ -23,7 +23,7 @@ export interface DigestStart {
   readonly sizeBytes: number;
 }
 
-/** Sent before the first request of a run, which is a scan or a part of one. */
+/** Sent before the first request of a run: a scan, or a look at single paths. */
 export interface Begin {
   readonly do: 'begin';
   readonly run: number;

@@ -190,8 +190,8 @@ export class ThreadPool implements AsyncDisposable {
       workerData: data,
       // The flags of this process may only make sense for its own entry point.
       execArgv: [],
-      // Nearly everything that a thread allocates is garbage once a file is done; a young generation of 2 MiB more
-      // would only use memory.
+      // Nearly everything that a thread allocates is garbage once a file is done, so a larger young generation would
+      // only use more memory.
       resourceLimits: { maxYoungGenerationSizeMb: 4 },
     });
     const { promise: loaded, resolve: isLoaded } = Promise.withResolvers<void>();

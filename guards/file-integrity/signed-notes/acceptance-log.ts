@@ -16,8 +16,8 @@ export interface AcceptanceRecord {
   readonly reason: string;
   readonly request?: string;
   /**
-   * Digest of the new baseline. If a kill prevented that the baseline was replaced, the acceptance is repeated and
-   * recorded twice.
+   * Digest of the new baseline. If the process is killed before it replaces the baseline, the acceptance is repeated,
+   * and recorded twice.
    */
   readonly baseline: string;
   /** Number of accepted findings; `paths` has the first ones. */
@@ -58,7 +58,7 @@ export async function appendAcceptance(
   await using file = await open(path, 'a+', 0o600);
   const text = await file.readFile('utf8');
   const end = text.lastIndexOf('\n') + 1;
-  // Remove an incomplete line, left by a kill.
+  // Remove an incomplete line, left by a process that was killed while it wrote.
   if (end < text.length) await file.truncate(Buffer.byteLength(text.slice(0, end)));
   const last = text.slice(text.lastIndexOf('\n', end - 2) + 1, Math.max(0, end - 1));
   const body = JSON.stringify({ ...record, previous: digestOf(last) });

@@ -221,7 +221,7 @@ function sightingText(
   return `${agoText(nowMs - Date.parse(seen))}${author === null ? '' : ` by ${author}`}`;
 }
 
-/** Whether authors of findings may have been lost. Those of findings that are only counted are unknown, so it may be so. */
+/** Whether authors of findings may have been lost. For findings that are only counted, this is unknown: then it is true. */
 function lacksAuthors(node: IntegrityNodeReport): boolean {
   const { findings, findingCount } = node;
   return (

@@ -138,7 +138,8 @@ function hooks(name: keyof typeof topChains, blocks: readonly string[]): string[
 
 function tail(name: keyof typeof topChains, family: Family, denied: readonly string[]): string[] {
   return [
-    // These rules come before packets that comply are accepted, because they comply only at the other end.
+    // These rules precede the one that accepts packets that comply: a packet of an unknown pod can only comply with the
+    // policies of the pod at its other end.
     ...sides[name].flatMap((side) =>
       denied.map(
         (block) =>
