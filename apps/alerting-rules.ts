@@ -1,4 +1,4 @@
-/** Rules for the agent, the operator and standalone, with any guards. */
+/** Prometheus alerting rules for the agent, the operator and standalone, whichever guards they run. */
 import type { AlertingRule } from '../guard/alerting-rule.ts';
 
 /** The names of the scrape jobs in deploy/monitoring/ and docs/monitoring.md. */

@@ -1,6 +1,6 @@
 /**
- * The `rampart` command: what it is called, its commands, and how a failure ends it. A command's file
- * declares its options only and loads its work when it is asked for, so that `--help` is quick.
+ * The `rampart` command: its name, its commands, and how a failure ends it. A command's file only declares options, and loads the
+ * implementation on demand, so that `--help` is quick.
  */
 import { Command } from 'commander';
 
@@ -68,7 +68,7 @@ function examples(guards: readonly Guard[]): readonly string[] {
 export async function runProgram(guards: readonly Guard[]): Promise<void> {
   // Also called for errors outside the command's own promise: in an event handler, in a stream.
   process.on('uncaughtException', fail);
-  // A reader that went away (`| head`) is not a failure; without stderr, a message has no reader.
+  // A reader of stdout or stderr that has gone away (`| head`) is not a failure; other errors of the two streams are.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error) => (isBrokenPipe(error) ? process.exit() : fail(outputFailure(error))));
   }
@@ -80,7 +80,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
   }
 }
 
-/** Makes a usage error one line that names the next step, thrown for {@link fail} instead of ending the process. */
+/** Makes commander print a usage error as one line that names the next step, and throw it for {@link fail} instead of ending the process. */
 function settle(command: Command, name: string): void {
   settleHelp(command);
   // Otherwise a command would take its subcommands' options for its own.

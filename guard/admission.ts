@@ -15,12 +15,12 @@ export interface AdmissionRequest {
   readonly name: string;
   readonly user: { readonly name: string; readonly groups: readonly string[] };
   readonly dryRun: boolean;
-  /** For Warning headers; add to it. */
+  /** The texts of Warning headers in the response; append to it. */
   readonly warnings: string[];
 }
 
 /**
- * Both are called for each attempt of a write, and must not change their arguments: `object` as it would be
+ * Both methods are called for each attempt to write, and must not change their arguments: `object` as it would be
  * stored (`undefined` for a deletion), `old` as stored (`undefined` for a creation). An error that they throw
  * is the answer; it should be an `ApiError` of lib/apiserver. Return a promise only if you have to wait for
  * something: this is called for every write.
@@ -42,7 +42,7 @@ export interface Admission {
   validate?(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): void | Promise<void>;
 }
 
-/** The object that `admit` returns in place of the given one; without a value, the given one stays. */
+/** The object that `admit` returns in place of the given one; undefined: the given one stays. */
 export type Changed = JsonObject | undefined | void;
 
 /**

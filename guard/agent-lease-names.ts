@@ -89,7 +89,7 @@ export function readAgentLease(lease: Pick<KubeObject, 'metadata'>): AgentLease 
   return { nodeName: name, losses, guards: readGuardStates(lease) };
 }
 
-/** Keyed by the guard's name. */
+/** The guards' states in a lease, keyed by the guard's name. */
 export function readGuardStates({
   metadata,
 }: Pick<KubeObject, 'metadata'>): ReadonlyMap<string, AgentGuardState> {

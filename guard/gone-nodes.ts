@@ -81,7 +81,10 @@ export async function deleteObjectsOfGoneNodes<T extends KubeObject>(
   await runController({ ...options, queue, reconcile, workers: WORKERS });
 }
 
-/** Asks the API itself, since the cache may not know a new node whose agent has already written. For the digest of a long name, false. */
+/**
+ * Asks the API itself, since the cache may not know a new node whose agent has already written. False for the digest of a long name, since
+ * no Node is named like that.
+ */
 export async function nodeExists(client: KubeClient, name: string, signal: AbortSignal): Promise<boolean> {
   return (await orUndefined(client.get(nodeType, { name }, { signal }))) !== undefined;
 }

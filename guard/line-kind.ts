@@ -24,7 +24,7 @@ export interface LineKind {
 }
 
 export interface LineView {
-  /** The file that the line is about; undefined if it is about none. */
+  /** The file that the line is about; undefined if it is not about a file. */
   readonly path?: string;
   /** The pod that caused it, if that is not the `object` of the finding. */
   readonly by?: PodName;

@@ -23,7 +23,7 @@ export interface Diagnosis {
   readonly obstacles: readonly string[];
   /** What it cannot do on this machine: a clause each. */
   readonly limits: readonly string[];
-  /** Further facts about the machine, for programs: a key of the report. */
+  /** Further facts about the machine, each under its own key of `rampart doctor -o json`. */
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 

@@ -60,7 +60,7 @@ export function choice<T extends string>(values: OptionValues, name: string, cho
   return choices.find((one) => one === values[name]) ?? wrong(values, name, `one of ${choices.join(', ')}`);
 }
 
-/** For a flag without a value. */
+/** Whether a flag without a value was given. */
 export function isGiven(values: OptionValues, name: string): boolean {
   return values[name] === true;
 }

@@ -38,7 +38,7 @@ export interface ModeFacts {
 
 /**
  * `rampart doctor -o json`. Within `rampart.dev/doctor/v1`, fields keep their names and meanings; new ones
- * may come.
+ * may be added.
  *
  * - `guards`: whether each works on this machine: `works`, `limited` or `cannot`; `obstacles` and `limits`
  *   are clauses for people.
@@ -47,7 +47,7 @@ export interface ModeFacts {
  * - `kernel`: everything that was probed, see {@link KernelFeatures}. A field this process cannot know is
  *   absent. Each feature is `{"available":true}` or `{"available":false,"reason":WORD,"detail":SENTENCE}`
  *   with a word of `featureReasons`.
- * - `missingCapabilities`: those that eBPF asks for and this process lacks.
+ * - `missingCapabilities`: those that eBPF requires and this process lacks.
  * - `sensor.mode`: the mode that `rampart watch` takes, null without a usable one.
  * - `sensor.cannotSee`: what that mode cannot see: `name` is a stable word, `because` null without a
  *   reason.
@@ -192,7 +192,7 @@ function renderSensor(report: KernelReport, options: RenderOptions): string {
   return lines.join('\n');
 }
 
-/** Ends with a newline. */
+/** The requirements of network policies for people, ending with a newline. */
 export function renderNetwork(
   { backend, facts, others }: NetworkPolicyMachine,
   options: RenderOptions,

@@ -4,7 +4,7 @@ import type { NodeContainer } from '../../lib/cri/node-container.ts';
 import type { MachineContainer, MachinePod, MachineState } from './mirror/machine-pod.ts';
 import type { NodeRuntime } from '../../lib/cri/node-runtime.ts';
 
-/** Start and end of a container; only queried for ended ones, because lists omit them. */
+/** Start and end of a container. Queried only for containers that have ended, because lists do not contain these values. */
 interface Ending {
   readonly startedMs: number;
   readonly finishedMs: number;
@@ -12,7 +12,7 @@ interface Ending {
 }
 
 const ASK_MS = 2_000;
-/** A busy runtime answers late. */
+/** How often the runtime is asked how a container ended; a busy runtime answers late. */
 const TRIES = 5;
 const PAUSE_MS = 500;
 /** While containers keep ending, the known state is reported after this time, without waiting for their exit codes. */

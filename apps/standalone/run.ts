@@ -105,10 +105,10 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   registerAgentMetrics(metrics, health);
   registerDropped(metrics, out);
   const nodeName = options.nodeName ?? hostname().toLowerCase();
-  // The machine's containers are the pods of the API, whichever guards run.
+  // Needed whichever guards run: the API's pods are the containers of this machine.
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger, isOptional: true });
   const made: { mirror?: PodMirror } = {};
-  // Guards object to requests once they have started.
+  // Until guards are ready, only writes that they do not object to pass: see isOwnWrite().
   const ownGroups = new Set(guards.flatMap(({ resources }) => resources.map(({ group }) => group)));
   const admission = new LateAdmission({ passes: (request) => isOwnWrite(request, ownGroups) });
   for (const { name, admits } of guards) if (admits === true) admission.expect(name);

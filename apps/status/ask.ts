@@ -88,7 +88,7 @@ interface AskOptions extends StatusReaderOptions {
 
 export interface Asked {
   readonly examined: Examined;
-  /** The source of the report. */
+  /** What the report was made from. */
   readonly found: Found;
   readonly guards: readonly ReadGuard[];
 }

@@ -16,7 +16,7 @@ type Target = Parameters<ReadApi['listItems']>[1];
 export class StoredApi implements ReadApi, Disposable {
   readonly #objects: StoredObjects;
 
-  /** @throws {RampartError} `SYSTEM`, `UNSUPPORTED` */
+  /** @throws {RampartError} `SYSTEM`, `UNSUPPORTED` if the stored objects cannot be read */
   constructor(directory: string) {
     this.#objects = new StoredObjects(join(resolve(directory), 'api.db'));
   }

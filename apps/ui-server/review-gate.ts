@@ -31,7 +31,7 @@ const cookie = 'rampart-ui';
 const SESSION_MS = 12 * 3_600_000;
 /** A user who opens more ends their own oldest session, not those of others. */
 const sessionLimits = { total: 1_000, perSource: 20 };
-/** A stream that begins has thousands of findings under way. */
+/** A new stream has thousands of findings in memory until they are sent. */
 const streamLimits = { total: 400, perSource: 16 };
 
 interface Session extends Disposable {

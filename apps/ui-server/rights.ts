@@ -4,8 +4,8 @@
  * | what                                    | rights                                                                          |
  * | --------------------------------------- | ------------------------------------------------------------------------------- |
  * | all findings                            | `get pods/log` in rampart-system, where they are                                |
- * | a finding about namespaces alone        | `get pods/log` in each of them, and `list` of its policy's kind where that is   |
- * | an object, and why it is not guarded    | `list` of its kind in its namespace; of all, if it is in none                   |
+ * | a finding about namespaces alone        | `get pods/log` in each of them, and `list` of its policy's kind, where it is    |
+ * | an object, and why it is not guarded    | `list` of its kind in its namespace, or in all for a cluster-scoped kind        |
  * | the picture of a guard                  | all findings, nodes, and `list` of all that its viewers list, everywhere        |
  * | nodes, agents, the operator, and losses | `list nodes`, and `list leases` in rampart-system                               |
  */

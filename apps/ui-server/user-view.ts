@@ -13,7 +13,7 @@ import { type May, statusFor } from './user-status.ts';
 /** What is read once for all users, with the rights of the pod. */
 export interface Sources {
   readonly guards: readonly Guard[];
-  /** Why it cannot be read, if it cannot. @throws only the reason of the signal */
+  /** The status, or why it cannot be read. @throws only the reason of the signal */
   readonly status: (signal: AbortSignal) => Promise<Asked | { readonly failure: string }>;
   readonly findings: FindingFeed;
   readonly state: () => FindingsState;

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import type { LineFeed } from '../../lib/feed/line-feed.ts';
 
 export interface FindingReader {
-  /** Numbers only grow. `line` is JSON of a `UiFinding`. */
+  /** Numbers increase. `line` is the JSON of a `UiFinding`. */
   line(number: number, line: string): void;
   /** All kept lines have been delivered; the following ones are new. */
   live(): void;

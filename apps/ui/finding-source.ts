@@ -97,7 +97,7 @@ export class FindingSource {
     const line = lineOf(read);
     if (this.#known.has(line)) return;
     this.feed.push(line, `${read.head.guard} ${read.head.kind}`);
-    // A socket's kept lines are included in its earlier counts.
+    // Lines that a socket has kept are already part of the counts in its head.
     if (!this.#hasAbout || this.#isLive) this.#hours.add(read.head, Number(read.timeNs / 1_000_000n));
   }
 }

@@ -21,7 +21,7 @@ const names = {
 } as const;
 
 /**
- * A build contains the page. A checkout builds it on demand, if its sources have changed since.
+ * A build contains the page. In a checkout, it is built on demand if its sources have changed since the last time.
  *
  * @throws {RampartError} `SYSTEM` if it cannot be built, or is missing.
  */

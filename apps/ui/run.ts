@@ -20,7 +20,7 @@ import { serveUi } from './ui-server.ts';
 export async function runUi(guards: readonly Guard[], options: UiOptions): Promise<void> {
   const { port, ...choice } = options;
   const { data, kubeconfig, context } = choice;
-  // The kubeconfig of a stopped standalone process stays.
+  // Works for a standalone process that does not run, too: its kubeconfig stays.
   const { server } = clusterAccess(choice);
   const { signal } = stopSignal();
   const status = new StatusPoll(guards, choice);

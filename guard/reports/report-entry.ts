@@ -56,6 +56,6 @@ export interface Report {
   /** Where all entries can be found; mentioned if some are omitted. */
   readonly completeAt?: string;
   readonly labels?: Readonly<Record<string, string>>;
-  /** The report is deleted with it. It is in the same namespace, or cluster-scoped. */
+  /** The object that the report is deleted with. It must be in the same namespace, or cluster-scoped. */
   readonly owner?: OwnerReference;
 }

@@ -1,7 +1,7 @@
 /**
- * The resources of this guard: the kinds of `bpfman.io/v1alpha1` as bpfman-operator v0.5.5 serves them, plus the two names that
- * its design gives to applications, generated from one table; and those of v0.6 (application-api.ts). `bpfapplications` is a name of both:
- * it is cluster-scoped in v0.5.5 and namespaced in v0.6, and an API serves one of them.
+ * The resources of this guard: the kinds of `bpfman.io/v1alpha1` in bpfman-operator v0.5.5, plus the two names that its design gives to
+ * applications, all from one table; and those of v0.6 (application-api.ts). Both versions have the plural `bpfapplications`, cluster-scoped
+ * in v0.5.5 and namespaced in v0.6: an API serves only one of the two.
  *
  * The manifests in `crd/` are generated from this file: `node scripts/manifests.ts --write`.
  */

@@ -11,11 +11,11 @@ export interface MachineContainer {
   readonly state: 'created' | 'running' | 'exited' | 'unknown';
   /** How often a container of this name was created before in this pod. */
   readonly attempt: number;
-  /** Wall clock, milliseconds; 0 if it has not happened. */
+  /** In ms since 1970; 0 if it has not happened. */
   readonly createdMs: number;
   readonly startedMs: number;
   readonly finishedMs: number;
-  /** For an exited one; `undefined` if unknown. */
+  /** For a container that has ended; `undefined` if unknown. */
   readonly exitCode: number | undefined;
   /** In CamelCase, as the runtime reports it; '' without a reason. */
   readonly reason: string;
@@ -31,7 +31,7 @@ export interface MachinePod {
   readonly namespace: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
-  /** Wall clock, milliseconds. */
+  /** In ms since 1970. */
   readonly createdMs: number;
   /** Whether its sandbox runs. */
   readonly ready: boolean;

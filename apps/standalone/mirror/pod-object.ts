@@ -12,7 +12,7 @@ const containerLists = ['initContainers', 'containers', 'ephemeralContainers'] a
 
 interface PodPlace {
   readonly nodeName: string;
-  /** For `hostIP`, and for pods in the network of the host. */
+  /** The node's address: the `hostIP` of pods, and the IP of pods in the host's network. */
   readonly hostIp: string;
 }
 

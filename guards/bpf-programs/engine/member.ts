@@ -24,7 +24,7 @@ interface Unlinked {
   readonly kernelFunction: string | undefined;
 }
 
-/** A selector of either API. */
+/** The interface selector of either API. */
 export type AnyInterfaceSelector = InterfaceSelector & { readonly discovery?: InterfacesDiscovery };
 
 /** Names of the fields in its API, for messages. */

@@ -29,7 +29,7 @@ export interface WantedObject {
   readonly reported: readonly Reported[];
   /** Computes the status to write; returns `before` itself if it is unchanged. */
   readonly statusAfter: (before: NodeObject['status']) => NodeObject['status'];
-  /** The condition in an object with this status about one of `reported`. */
+  /** The conditions in a status that are about the given outcome, which is one of `reported`. */
   readonly conditionIn: (
     before: NodeObject['status'],
     reported: Reported,

@@ -135,10 +135,7 @@ function readFiles(tar: Buffer, what: string, limits: Required<ArchiveLimits>): 
     return readContent(size);
   }
 
-  /**
-   * Reads lines of the form `length key=value
-   * `, where the length is that of the whole line in bytes.
-   */
+  /** Reads lines of the form `length key=value`, where the length is that of the whole line in bytes, with its newline. */
   function readPax(data: Buffer): ReadonlyMap<string, string> {
     const records = new Map<string, string>();
     for (let from = 0; from < data.length;) {

@@ -111,7 +111,7 @@ export class NodeObjects implements Disposable {
     return failed === 0;
   }
 
-  /** @returns how many of the works failed. */
+  /** @returns how many of `works` have failed. */
   async #run(works: readonly (() => Promise<void>)[], signal: AbortSignal): Promise<number> {
     let failed = 0;
     const next = works[Symbol.iterator]();
@@ -174,7 +174,7 @@ export class NodeObjects implements Disposable {
       const object = withController(bare, parent.kind.type, parent.object);
       return kind.keep(await this.#options.client.create(type, object, { signal }));
     } catch (error) {
-      // If it exists, the cache will show it; if the namespace is not found, it is being deleted.
+      // If the object already exists, the cache will show it; if its namespace is not found, the namespace is being deleted.
       if (isAlreadyExists(error) || isNotFound(error)) return undefined;
       throw error;
     }

@@ -1,4 +1,4 @@
-/** Keys of the inputs of a loaded program: if its key changes, it has to be loaded again. */
+/** Keys of a loaded program's inputs: if the key changes, the program has to be loaded again. */
 import { createHash } from 'node:crypto';
 
 import { type Attach, type DesiredProgram, programTypeOf } from '../desired.ts';
