@@ -1,6 +1,9 @@
 #!/bin/sh
-# Runs commands inside a guest, one after the other, on what the sensor's suites need of it. Each argument is a command for sh;
-# what it writes stands between two lines with the mark $1, and the second one tells its exit code and the seconds it took.
+# Runs commands inside a guest, two at a time, on what the sensor's suites need of it. Each argument is a command for sh. Its output
+# is printed when it ends, between two lines with the mark $1: the first has the number of the command, counted from 0, the second its
+# exit code and the seconds it took.
+#
+# Two at a time, because a test waits for half of its time.
 #
 # The files that the suites make are on ext4, because the guest's /tmp is a tmpfs, which gives no sign of a truncation by path before
 # kernel 6.13.
@@ -24,11 +27,21 @@ mkdir /tmp/over/upper /tmp/over/work /tmp/over/merged
 mount -t overlay -o lowerdir=/tmp/lower,upperdir=/tmp/over/upper,workdir=/tmp/over/work overlay /tmp/over/merged
 echo secret > /tmp/over/merged/file
 export TMPDIR=/tmp/disk
-for command; do
-  echo "$mark begins"
+# shellcheck disable=SC2016 # The inner shell expands them.
+run='
+  number=$2 output=/tmp/output-$2
   read -r begin _ < /proc/uptime
-  sh -c "$command" && code=0 || code=$?
+  sh -c "$3" > "$output" 2>&1 && code=0 || code=$?
   read -r end _ < /proc/uptime
-  echo "$mark ends with $code after $((${end%.*} - ${begin%.*}))"
-done
+  exec 9> /tmp/printing
+  flock 9
+  echo "$1 begins $number"
+  cat "$output"
+  echo "$1 ends with $code after $((${end%.*} - ${begin%.*}))"
+'
+number=0
+for command; do
+  printf '%s\0' "$mark" "$number" "$command"
+  number=$((number + 1))
+done | xargs -0 -n 3 -P 2 sh -c "$run" sh
 exit 3
