@@ -9,6 +9,7 @@ import { keepAgentLease } from './agent-lease.ts';
 import { GuardStates } from './guard-states.ts';
 import { systemNamespace } from './guard.ts';
 import { LeftLeases } from './left-leases.ts';
+import { patience } from '../lib/testing/until.fixture.ts';
 
 class Scene extends TestApi {
   readonly clock = new ManualClock();
@@ -79,7 +80,7 @@ class Scene extends TestApi {
 
   /** The remaining leases after a look, without the prefix of agents. */
   async look(): Promise<string[]> {
-    await this.left.reconcile('leases', AbortSignal.timeout(30_000));
+    await this.left.reconcile('leases', patience());
     const { items } = await this.client.list<Lease>(leases, { namespace: systemNamespace });
     return items.map(({ metadata }) => (metadata.name ?? '').replace('rampart-agent-', '')).toSorted();
   }

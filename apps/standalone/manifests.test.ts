@@ -16,6 +16,7 @@ import { createLogger } from '../../lib/telemetry/log.ts';
 import type { Round } from '../../lib/manifests/apply.ts';
 import { manifestRoots } from '../../lib/manifests/files.ts';
 import { followManifests } from '../../lib/manifests/follow.ts';
+import { patience } from '../../lib/testing/until.fixture.ts';
 
 const configMapType: ResourceType<KubeObject & { data?: Record<string, string> }> = {
   group: '',
@@ -95,14 +96,14 @@ class Following implements AsyncDisposable {
 
   /** Resolves when a round was made after which it holds. */
   async until(holds: () => boolean | Promise<boolean>): Promise<void> {
-    const patience = AbortSignal.timeout(30_000);
+    const waiting = patience();
     for (;;) {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#wake = resolve;
       if (await holds()) return;
-      patience.addEventListener('abort', () => resolve(), { once: true });
+      waiting.addEventListener('abort', () => resolve(), { once: true });
       await promise;
-      assert.ok(!patience.aborted, `waited in vain: ${this.said.join('\n')}`);
+      assert.ok(!waiting.aborted, `waited in vain: ${this.said.join('\n')}`);
     }
   }
 

@@ -13,6 +13,7 @@ import type { Guard } from '../../guard/guard.ts';
 import { guards as allGuards } from '../guards.ts';
 import { askCluster } from './ask.ts';
 import type { JsonReport } from './found.fixture.ts';
+import { patience } from '../../lib/testing/until.fixture.ts';
 
 /** With kinds of their own, and work of the operator. */
 const guards = [fileAccess, fileIntegrity];
@@ -36,7 +37,7 @@ async function askOf(answers: Answers, namespace?: string, asking: readonly Guar
       credentials: anonymous,
       namespace: 'default',
     });
-    const signal = AbortSignal.timeout(30_000);
+    const signal = patience();
     const { examined } = await askCluster({ client, guards: asking, server: 'stub', namespace, signal });
     return { asked, report: examined.report as JsonReport };
   } finally {

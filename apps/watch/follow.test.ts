@@ -11,13 +11,14 @@ import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
+import { patience } from '../../lib/testing/until.fixture.ts';
 
 /**
  * Accesses `file` again and again until an access is reported, and returns how long after the change that
  * was.
  */
 async function untilFollowed(watching: Watching, file: string, t: TestContext): Promise<void> {
-  const signal = AbortSignal.timeout(30_000);
+  const signal = patience();
   const changedMs = performance.timeOrigin + performance.now();
   const before = watching.lines.length;
   let rounds = 0;

@@ -21,6 +21,7 @@ import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { rampart, Watching } from './watch.fixture.ts';
+import { patience } from '../../lib/testing/until.fixture.ts';
 
 const CAT = readlinkSync('/bin') === 'usr/bin' ? '/usr/bin/cat' : '/bin/cat';
 const skip = sensorSkip;
@@ -195,7 +196,7 @@ suite('rampart watch', { skip }, () => {
     await watching.untilAlerts(1);
     const url = /metrics on (\S+)/.exec(watching.stderr)?.[1];
     assert.ok(url);
-    const text = await (await fetch(url, { signal: AbortSignal.timeout(10_000) })).text();
+    const text = await (await fetch(url, { signal: patience() })).text();
     const value = (name: string): string | undefined =>
       text
         .split('\n')

@@ -8,6 +8,7 @@ import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixtur
 import { findingLine } from '../stream/finding.ts';
 import { FindingCounts } from '../stream/finding-counts.ts';
 import { openAlertFeed } from './alert-feed.ts';
+import { patience } from '../../lib/testing/until.fixture.ts';
 
 const counts = new FindingCounts();
 
@@ -17,7 +18,7 @@ test('a socket that was asked for is served, or it is an error', async () => {
   await using feed = await openAlertFeed(path, true, counts);
   feed.push('file-access', 'an alert');
   const lines: string[] = [];
-  for await (const event of readFeed(path, { signal: AbortSignal.timeout(30_000) })) {
+  for await (const event of readFeed(path, { signal: patience() })) {
     if (event.kind === 'line') lines.push(event.line);
     if (event.kind === 'about') lines.push(JSON.stringify(event.about));
     if (event.kind === 'live') break;
@@ -49,7 +50,7 @@ test('many lines of one kind do not push out those of another, also of the same 
   feed.push('g', lineOf('Rare'));
   for (let at = 0; at < 1001; at++) feed.push('g', lineOf('Often'));
   const kept: string[] = [];
-  for await (const event of readFeed(path, { signal: AbortSignal.timeout(30_000) })) {
+  for await (const event of readFeed(path, { signal: patience() })) {
     if (event.kind === 'line') kept.push(event.line);
     if (event.kind === 'live') break;
   }

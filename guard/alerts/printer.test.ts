@@ -8,6 +8,7 @@ import { findingLine } from '../stream/finding.ts';
 import { LineWriter } from '../../lib/output/lines.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { AlertPrinter } from './printer.ts';
+import { patience } from '../../lib/testing/until.fixture.ts';
 
 function lineOf(kind: string, second: number, verdict: string, guard = 'g'): string {
   return findingLine({
@@ -41,7 +42,7 @@ test('a line goes to the kind that it begins like, and to no other; kinds are sh
       colour: false,
       tail: 2,
       isTailOfEach: false,
-      signal: AbortSignal.timeout(30_000),
+      signal: patience(),
     });
     for (const line of [
       lineOf('b', 3, 'three'),
@@ -82,7 +83,7 @@ test('prints each line as a YAML document', async () => {
         format: 'yaml',
         colour: false,
       },
-      ...{ tail: 9, isTailOfEach: false, signal: AbortSignal.timeout(30_000) },
+      ...{ tail: 9, isTailOfEach: false, signal: patience() },
     });
     for (const line of lines) await printer.line(line);
     await printer.live();
@@ -109,7 +110,7 @@ test('the last ones of each kind of each guard: many of one do not push out thos
       colour: false,
       tail: 2,
       isTailOfEach: true,
-      signal: AbortSignal.timeout(30_000),
+      signal: patience(),
     });
     await printer.line(lineOf('a', 1, 'rare', 'h'));
     await printer.line(lineOf('b', 1, 'seldom'));
@@ -133,7 +134,7 @@ test('lines with the same fold that follow each other are one, and how many more
   };
   {
     await using out = new LineWriter(fd, { name: 'out' });
-    const signal = AbortSignal.timeout(30_000);
+    const signal = patience();
     const common = { out, kinds: new Map([['g', [kind]]]), filter: () => true, colour: false, signal };
     const printer = new AlertPrinter({ ...common, format: 'pretty', tail: 10, isTailOfEach: false });
     for (const [at, verdict] of ['x1', 'x2', 'x3', 'y', 'x4'].entries())

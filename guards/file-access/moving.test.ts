@@ -13,7 +13,7 @@ import { startTestApi } from '../../lib/apiserver/test-api.fixture.ts';
 import { GivenContainers } from '../../lib/cri/containers.fixture.ts';
 import { customResourceDefinitions, established } from '../../lib/kube/crd/established.ts';
 import type { KubeObject } from '../../lib/kube/object/object.ts';
-import { until } from '../../lib/testing/until.fixture.ts';
+import { patience, until } from '../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { alertOf, TestCluster } from './node/node.fixture.ts';
 import { releasedData, releasedDefinitions } from './policy/released.fixture.ts';
@@ -46,7 +46,7 @@ class KiveCluster extends TestCluster {
   }
 
   async served(): Promise<void> {
-    const signal = AbortSignal.timeout(30_000);
+    const signal = patience();
     for (const name of names) await established(this.client, name, { timeoutMs: 30_000, signal });
   }
 

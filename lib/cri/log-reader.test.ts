@@ -17,6 +17,7 @@ import { afterEach, beforeEach, suite, test } from 'node:test';
 import * as fc from '../testing/fast-check.fixture.ts';
 import { LogDecoder } from './log-decoder.ts';
 import { type LogReadOptions, openLog } from './log-reader.ts';
+import { patience } from '../testing/until.fixture.ts';
 
 const line = (text: string, tag = 'F', stream = 'stdout'): string =>
   `2026-01-02T03:04:05.6Z ${stream} ${tag} ${text}\n`;
@@ -60,10 +61,10 @@ suite('a reader of logs', () => {
       }
     })();
     const until = async (wanted: string): Promise<void> => {
-      const patience = AbortSignal.timeout(30_000);
+      const waiting = patience();
       for (;;) {
         if (text === wanted) return;
-        if (patience.aborted) assert.equal(text, wanted);
+        if (waiting.aborted) assert.equal(text, wanted);
         await new Promise<void>((resolve) => {
           wake = resolve;
           setTimeout(resolve, 1000);

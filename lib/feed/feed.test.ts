@@ -11,7 +11,7 @@ import * as fc from '../testing/fast-check.fixture.ts';
 import { type FeedEvent, type FeedPosition, readFeed } from './feed-client.ts';
 import { serveFeed } from './feed-server.ts';
 import { LineFeed } from './line-feed.ts';
-import { until } from '../testing/until.fixture.ts';
+import { patience, until } from '../testing/until.fixture.ts';
 
 class Directory implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), 'rampart-feed-'));
@@ -31,7 +31,7 @@ async function read(
   const events: FeedEvent[] = [];
   const lines: string[] = [];
   let missed = 0;
-  for await (const event of readFeed(path, { signal: AbortSignal.timeout(30_000), position })) {
+  for await (const event of readFeed(path, { signal: patience(), position })) {
     events.push(event);
     if (event.kind === 'line') lines.push(event.line);
     if (event.kind === 'missed') missed += event.lines;
@@ -206,7 +206,7 @@ suite('a feed on a unix socket', () => {
     using directory = new Directory();
     const path = directory.at('s');
     await using server = await serveFeed(new LineFeed(), path, { maxReaders: 1 });
-    const first = readFeed(path, { signal: AbortSignal.timeout(30_000) });
+    const first = readFeed(path, { signal: patience() });
     await first.next();
     await assert.rejects(read(path), {
       code: 'RAMPART_LIMIT',

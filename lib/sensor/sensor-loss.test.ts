@@ -12,6 +12,7 @@ import { run } from './file-systems.fixture.ts';
 import { TemporaryDirectory } from '../testing/temporary-directory.fixture.ts';
 import { openTestSensor, sensorSkip, type TestSensor } from './sensor.fixture.ts';
 import type { SensorStats } from './options.ts';
+import { patience } from '../testing/until.fixture.ts';
 
 const python = '/usr/bin/python3';
 const skip = sensorSkip || (spawnSync(python, ['-c', '']).status !== 0 && `${python} is not installed`);
@@ -101,7 +102,7 @@ suite('the rate limit', { skip }, () => {
     using sensor = openTestSensor({ ratePerSecond: 10 });
     using watched = sensor.watchFile(directory.file);
     const pid = spawnSync(python, ['-c', opens(500), directory.file]).pid;
-    const signal = AbortSignal.timeout(10_000);
+    const signal = patience();
     while (reported(sensor) < sensor.sensor.stats().folded || sensor.folded.length === 0) {
       signal.throwIfAborted();
       await new Promise((resolve) => setTimeout(resolve, 50));

@@ -14,6 +14,7 @@ import type { SensorOptions, SensorStats } from './options.ts';
 import { Sensor } from './sensor.ts';
 import type { Watcher } from './targets.ts';
 import { snapshotOf } from './snapshot.fixture.ts';
+import { patience } from '../testing/until.fixture.ts';
 
 /** For `skip` of node:test: why the sensor can't run here, or false. */
 export const sensorSkip: string | false =
@@ -98,11 +99,11 @@ export class TestSensor implements Disposable {
 
   /**
    * Resolves with the accesses when there are as many, or when the predicate holds for one of them.
-   * Waits for the event loop to deliver them; rejects when `signal` aborts, after 10 s by default.
+   * Waits for the event loop to deliver them; rejects when `signal` aborts, by default when none comes any longer.
    */
   async waitFor(
     wanted: number | ((access: Access) => boolean),
-    signal: AbortSignal = AbortSignal.timeout(10_000),
+    signal: AbortSignal = patience(),
   ): Promise<Access[]> {
     const enough = (): boolean =>
       typeof wanted === 'number'

@@ -12,6 +12,9 @@ const SHORTEST_PAUSE_MS = 2;
 const LONGEST_PAUSE_MS = 300;
 const PAUSE_OF_WAITED = 0.1;
 
+/** For one wait that takes a signal: it aborts when what is waited for does not come. */
+export const patience = (): AbortSignal => AbortSignal.timeout(PATIENCE_MS);
+
 type Ask<T> = () => T | Promise<T>;
 type Answer<T> = NonNullable<Exclude<T, false | ''>>;
 

@@ -24,6 +24,7 @@ import { controllerOf, withController } from '../../lib/kube/object/owner-refere
 import { runReflector } from '../../lib/kube/cache/reflector.ts';
 import { WorkQueue } from '../../lib/kube/controller/workqueue.ts';
 import { widgets } from './reflected.fixture.ts';
+import { patience } from '../../lib/testing/until.fixture.ts';
 
 interface Widget extends KubeObject {
   readonly spec?: { readonly text?: string };
@@ -117,7 +118,7 @@ async function runAgent(kubeconfig: string, signal: AbortSignal): Promise<EventS
   await Promise.race([Promise.all([live.synced, children.synced]), once(signal, 'abort')]);
   if (!signal.aborted) await runController({ name: 'widgets', queue, reconcile, signal, workers: 4 });
   await Promise.all(reflecting);
-  await recorder.stop(AbortSignal.timeout(30_000));
+  await recorder.stop(patience());
   return recorder.stats();
 }
 

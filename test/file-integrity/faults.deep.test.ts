@@ -6,7 +6,7 @@ import { after, before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { scaled } from '../../lib/testing/depth.fixture.ts';
-import { until } from '../../lib/testing/until.fixture.ts';
+import { patience, until } from '../../lib/testing/until.fixture.ts';
 import { fileSystemSkip, Mounted } from '../../lib/sensor/file-systems.fixture.ts';
 import { type FileIntegrity, names, released } from '../../guards/file-integrity/api.ts';
 import { openBaseline } from '../../guards/file-integrity/database/read-baseline.ts';
@@ -61,7 +61,7 @@ function writeRound(node: IntegrityNode, round: number): void {
 async function baselineRound(node: IntegrityNode, integrity: FileIntegrity): Promise<number | undefined> {
   const path = join(node.directoryOf(integrity), 'baseline');
   if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
-  const key = await readSigningKey(cluster.client, namespace, AbortSignal.timeout(10_000));
+  const key = await readSigningKey(cluster.client, namespace, patience());
   if (typeof key === 'string') throw new Error(key);
   await using baseline = await openBaseline(path, key);
   const sizes: number[] = [];

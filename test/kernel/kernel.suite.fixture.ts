@@ -190,7 +190,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
     });
 
     test('the commands run, writes stay inside, the exit code comes back', () => {
-      if (failure !== undefined) throw failure;
+      assert.ifError(failure);
       assert.equal(run?.exitCode, 3, run?.output.slice(-4000));
       assert.equal(run.output, `${lines.join('\n')}\n`);
       assert.equal(parts.length, looks.length + suites.length + others.length);

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
 import { deepTest, sampled } from '../../lib/testing/depth.fixture.ts';
-import { until } from '../../lib/testing/until.fixture.ts';
+import { patience, until } from '../../lib/testing/until.fixture.ts';
 import { readFinding } from '../../guard/stream/read-finding.ts';
 import { Nftables } from '../../guards/network-policy/dataplane/nftables/nftables.ts';
 import { type ClusterObjects, explain } from '../../guards/network-policy/explain/explanation.ts';
@@ -95,7 +95,7 @@ suite('explanations', () => {
         const { network } = node;
         for (const [key, spec] of Object.entries(policies)) await node.apply(key, spec);
         const stop = await node.start();
-        const read = await readCluster(node.client, AbortSignal.timeout(20_000));
+        const read = await readCluster(node.client, patience());
         const cluster = onNode(read, network.node);
         const readRules = (): Promise<KernelRuleset[]> => network.node.namespace.run(() => readKernel());
         const kernel = await readRules();

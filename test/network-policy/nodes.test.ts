@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import type { RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';
 import { sampled, seed } from '../../lib/testing/depth.fixture.ts';
-import { until } from '../../lib/testing/until.fixture.ts';
+import { patience, until } from '../../lib/testing/until.fixture.ts';
 import { readCluster } from '../../guards/network-policy/explain/read-cluster.ts';
 import { judge } from '../../guards/network-policy/judge/judge.ts';
 import { iptablesObstacle } from '../../guards/network-policy/dataplane/iptables/obstacle.fixture.ts';
@@ -53,7 +53,7 @@ const probes: readonly ProbeOptions[] = sampled(
 
 /** The decision of the policies in the API for each pair. A node reaches its own pods. */
 async function judged(all: PolicyNodes, { protocol = 'TCP', port = 80, family = 4 }: ProbeOptions) {
-  const cluster = await readCluster(all.client, AbortSignal.timeout(30_000));
+  const cluster = await readCluster(all.client, patience());
   const nodeOf = new Map(all.pods.map((one) => [one.name, one.node]));
   const pairs = all.hosts.flatMap((from) =>
     all.hosts

@@ -18,6 +18,7 @@ import { mirrorAnnotation, mirrorUser } from '../../../guard/mirrored.ts';
 import { nodeFacts } from './node-object.ts';
 import { PodMirror } from './pod-mirror.ts';
 import { mirrorReadOnly } from './read-only.ts';
+import { patience } from '../../../lib/testing/until.fixture.ts';
 
 const at = Date.parse('2026-01-01T10:00:00Z');
 
@@ -105,11 +106,11 @@ class Machine implements AsyncDisposable {
 
   /** Tells the state and resolves when a watch shows what is expected. */
   async shows<T>(read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
-    const patience = AbortSignal.timeout(30_000);
+    const waiting = patience();
     for (;;) {
       const value = await read();
       if (holds(value)) return value;
-      patience.throwIfAborted();
+      waiting.throwIfAborted();
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
   }

@@ -9,6 +9,7 @@ import type { ParentObject } from '../api.ts';
 import { parentOf } from '../engine/parent.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { BytecodeSource } from './bytecode.ts';
+import { patience } from '../../../lib/testing/until.fixture.ts';
 
 test('whether a host named by a namespaced program answers is only in the log, not in its status', async () => {
   const cause = new ExchangeError(new Error('connect ECONNREFUSED 10.0.0.7:5432'), '10.0.0.7:5432');
@@ -25,7 +26,7 @@ test('whether a host named by a namespaced program answers is only in the log, n
       pull: () => Promise.reject(error),
     });
     source.stateOf(parent);
-    await source.soon(AbortSignal.timeout(10_000));
+    await source.soon(patience());
     const state = source.stateOf(parent);
     assert.ok(state.is === 'failed');
     assert.match(

@@ -19,6 +19,7 @@ import { MAX_OBJECT_BYTES } from './bytecode-file.ts';
 import { openBytecodeRegistry } from './bytecode-registry.ts';
 import { imagePuller } from './image-bytecode.ts';
 import { FixtureKernel } from '../program-host.fixture.ts';
+import { patience } from '../../../lib/testing/until.fixture.ts';
 
 const MIB = 1 << 20;
 
@@ -281,7 +282,7 @@ suite('bytecode in images', () => {
     const { image } = parent.bytecode;
     assert.ok(image);
     await assert.rejects(
-      cluster.pull(image, parent, AbortSignal.timeout(10_000)),
+      cluster.pull(image, parent, patience()),
       /imagepullsecret\.namespace is acme: a XdpNsProgram may use only Secrets of its own namespace, which is other/,
     );
   });

@@ -6,6 +6,7 @@ import { identifyByStat } from '../../../lib/sensor/paths/path-tracker.fixture.t
 import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
 import { type ContainerFile, ContainerFiles, type FileRequest } from './container-files.ts';
 import { ContainerRoots } from './container-roots.ts';
+import { patience } from '../../../lib/testing/until.fixture.ts';
 
 /** Files followed in `root`, a directory beside `outside`, which nothing may reach. */
 export class FollowedFiles extends TemporaryDirectory {
@@ -42,7 +43,7 @@ export class FollowedFiles extends TemporaryDirectory {
 
   /** Resolves when `holds` does; asks after each change. */
   async until(holds: () => boolean): Promise<void> {
-    const signal = AbortSignal.timeout(10_000);
+    const signal = patience();
     while (!holds()) {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       this.#waiting.push(resolve);

@@ -10,7 +10,7 @@ import {
 } from '../../../guard/agent-lease-names.ts';
 import { findCondition } from '../../../lib/kube/object/conditions.ts';
 import { leases } from '../../../lib/kube/object/object.ts';
-import { until } from '../../../lib/testing/until.fixture.ts';
+import { patience, until } from '../../../lib/testing/until.fixture.ts';
 import { ManualClock } from '../../../lib/time/clock.fixture.ts';
 import { nodeFacts } from '../results/node-facts.ts';
 import { succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
@@ -59,7 +59,7 @@ test('leaves out the progress of an agent that no longer renews its lease', asyn
   const clock = new ManualClock();
   const nodes = new NodeProgress({ client: cluster.client, clock });
   const entries = async (): Promise<number | undefined> => {
-    const found = await nodes.of('ns/fi', ['n1', 'absent'], AbortSignal.timeout(10_000));
+    const found = await nodes.of('ns/fi', ['n1', 'absent'], patience());
     return found.get('n1')?.entries;
   };
   await notify(cluster, 'n1', 'ns/fi', 10);

@@ -14,7 +14,7 @@ import { labelValue, temporaryName } from '../results/object-names.ts';
 import type { NodeResult } from '../results/node-result.ts';
 import { requestsOf } from '../results/node-requests.ts';
 import { resultAnnotation } from '../results/result-config-map.ts';
-import { until } from '../../../lib/testing/until.fixture.ts';
+import { patience, until } from '../../../lib/testing/until.fixture.ts';
 import { errored, failed, gone, succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
 
 async function start(...nodeNames: string[]): Promise<TestCluster> {
@@ -261,7 +261,7 @@ suite('results', () => {
     await using cluster = await start('n1', 'n2');
     const type: ResourceType = customResourceDefinitions;
     await cluster.client.create(type, crdManifest(policyReports));
-    const signal = AbortSignal.timeout(10_000);
+    const signal = patience();
     await established(cluster.client, 'policyreports.wgpolicyk8s.io', { timeoutMs: 10_000, signal });
     cluster.startOperator();
     await cluster.report('example', 'n1', failed(0, 1, 0));

@@ -15,6 +15,7 @@ import { leases, namespacedKind } from '../../../lib/kube/object/object.ts';
 import { PolicyApi } from '../../../test/network-policy/policy-api.fixture.ts';
 import { monitorAnnotation } from '../engine/monitor.ts';
 import { readCluster } from '../explain/read-cluster.ts';
+import { patience } from '../../../lib/testing/until.fixture.ts';
 
 const rampart = join(import.meta.dirname, '../../../bin/rampart');
 const metadata = { namespace: 'shop', name: 'db' };
@@ -111,7 +112,7 @@ suite('rampart network explain --to a Service', () => {
         },
       });
     }
-    const { monitoringNodes } = await readCluster(api.client, AbortSignal.timeout(20_000));
+    const { monitoringNodes } = await readCluster(api.client, patience());
     assert.deepEqual([...(monitoringNodes ?? [])], ['one']);
   });
 });

@@ -16,7 +16,7 @@ import {
   namespaces,
   type ResourceType,
 } from '../../../lib/kube/object/object.ts';
-import { until } from '../../../lib/testing/until.fixture.ts';
+import { patience, until } from '../../../lib/testing/until.fixture.ts';
 import {
   clusterAdmissionPolicyType,
   mutatingAdmissionPolicies,
@@ -478,7 +478,7 @@ suite('MutatingAdmissionPolicies', () => {
     });
     await established(api.client, 'pandas.bears.example', {
       timeoutMs: 30_000,
-      signal: AbortSignal.timeout(30_000),
+      signal: patience(),
     });
     const type = namespacedKind<KubeObject & { readonly spec?: object }>('bears.example', 'pandas', 'Panda');
     const matchConstraints = rules('pandas', 'bears.example');

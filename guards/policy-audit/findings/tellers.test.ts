@@ -6,7 +6,7 @@ import { after, before, suite, test } from 'node:test';
 import { assertFinding } from '../../../guard/stream/finding-schema.fixture.ts';
 import { readFinding } from '../../../guard/stream/read-finding.ts';
 import { configMaps, namespaces } from '../../../lib/kube/object/object.ts';
-import { until } from '../../../lib/testing/until.fixture.ts';
+import { patience, until } from '../../../lib/testing/until.fixture.ts';
 import { AdmittingApi } from '../admission/admitting-api.fixture.ts';
 import { clusterAdmissionPolicyType } from '../api.ts';
 import { policiesFileOf } from '../cluster/policies-entry.ts';
@@ -119,7 +119,7 @@ suite('audits', () => {
     // Another change, and the same result.
     await cluster.setObject('configmaps', 'shop', 'two', { colour: 'red' });
     await until(() => first.findings.length >= 3);
-    await first.scanner.pass(AbortSignal.timeout(20_000));
+    await first.scanner.pass(patience());
     assert.deepEqual(said(first.findings).slice(2), ['passing info ConfigMap shop/one by team: ']);
     await first.stop();
 

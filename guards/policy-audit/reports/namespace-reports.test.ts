@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, suite, test } from 'node:test';
 
-import { until } from '../../../lib/testing/until.fixture.ts';
+import { patience, until } from '../../../lib/testing/until.fixture.ts';
 import { policyReportType } from '../../../guard/reports/policy-reports.ts';
 import { ScanCluster } from '../scanner/scan.fixture.ts';
 import { isPartName, partName, partNumber } from './part-name.ts';
@@ -57,7 +57,7 @@ suite('one report for a namespace', () => {
     assert.equal(other?.metadata.name, 'polr-clusterwide');
     assert.ok(other.results.every(({ resources }) => resources?.[0]?.kind === 'Namespace'));
     assert.equal(scanner.store.writes, 2);
-    const { evaluations, writes } = await scanner.pass(AbortSignal.timeout(20_000));
+    const { evaluations, writes } = await scanner.pass(patience());
     assert.deepEqual([evaluations, writes], [0, 0]);
   });
 
@@ -65,7 +65,7 @@ suite('one report for a namespace', () => {
     await fill(cluster, 20);
     const { scanner, stop } = await cluster.startScanner({ partBytes: limitBytes });
     await until(async () => (await failing(cluster)) === 20);
-    await scanner.pass(AbortSignal.timeout(20_000));
+    await scanner.pass(patience());
     const whole = await cluster.reportObjects();
     const names = whole.map(({ metadata }) => metadata.name ?? '').toSorted();
     assert.ok(whole.length >= 3, `${whole.length} parts`);

@@ -8,7 +8,7 @@ import { after, before, suite, test } from 'node:test';
 
 import type { ResourceType } from '../../../lib/kube/object/object.ts';
 import { deepSuite } from '../../../lib/testing/depth.fixture.ts';
-import { until } from '../../../lib/testing/until.fixture.ts';
+import { patience, until } from '../../../lib/testing/until.fixture.ts';
 import {
   type AdmissionPolicy,
   admissionPolicyType,
@@ -65,7 +65,7 @@ for (const [at, [reportKind, reportsBy]] of forms.entries())
     const linesWith = async (name: string, more: object, exists: () => boolean): Promise<string[]> => {
       await cluster.setPolicy(name, { more });
       await until(exists);
-      await running.scanner.pass(AbortSignal.timeout(20_000));
+      await running.scanner.pass(patience());
       const lines = await cluster.lines(reportKind);
       await cluster.deletePolicy(name);
       await until(async () => (await cluster.reports(reportKind)).length === 0);
@@ -251,7 +251,7 @@ for (const [at, [reportKind, reportsBy]] of forms.entries())
       });
       await cluster.setPolicy('holds', {});
       await until(async () => (await cluster.reports(reportKind)).length === 2);
-      await running.scanner.pass(AbortSignal.timeout(20_000));
+      await running.scanner.pass(patience());
       assert.deepEqual(await cluster.lines(reportKind), [
         'other ConfigMap cart: holds=pass',
         'shop ConfigMap cart: holds=pass',
@@ -309,12 +309,12 @@ for (const [at, [reportKind, reportsBy]] of forms.entries())
         (await cluster.reports(reportKind))[0]?.results[0]?.message ?? '';
       await until(async () => (await said()).includes('"name":"other"'));
       // The kind is followed from now on; what may have changed until then is looked at once.
-      await running.scanner.pass(AbortSignal.timeout(20_000));
+      await running.scanner.pass(patience());
       await until(() => running.scanner.evaluations > 0);
       const { evaluations } = running.scanner;
       await cluster.setNamespace('other', { season: 'winter' });
       await until(async () => (await said()).includes('winter'));
-      await running.scanner.pass(AbortSignal.timeout(20_000));
+      await running.scanner.pass(patience());
       assert.equal(running.scanner.evaluations - evaluations, 1);
       for (const name of ['asks', 'still']) await cluster.deletePolicy(name);
       await until(async () => (await cluster.reports(reportKind)).length === 0);
@@ -365,7 +365,7 @@ for (const [at, [reportKind, reportsBy]] of forms.entries())
         [last?.source, last?.policy, last?.properties['binding'], last?.message],
         ['ValidatingAdmissionPolicy', 'vap/everywhere', 'everywhere', 'no carts'],
       );
-      const signal = AbortSignal.timeout(10_000);
+      const signal = patience();
       await cluster.client.delete(admissionPolicyType, { namespace: 'shop', name: 'own' }, { signal });
       await cluster.client.delete(clusterAdmissionPolicyGroupType, { name: 'both' }, { signal });
       await cluster.client.delete(validatingAdmissionPolicyBindings, { name: 'everywhere' }, { signal });

@@ -9,7 +9,7 @@ import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { unreachable } from '../../../lib/kube/client/client-errors.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { seed } from '../../../lib/testing/depth.fixture.ts';
-import { until } from '../../../lib/testing/until.fixture.ts';
+import { patience, until } from '../../../lib/testing/until.fixture.ts';
 import { type kindTypes, lineOf, type RunningScanner, ScanCluster } from './scan.fixture.ts';
 
 type Kind = keyof typeof kindTypes;
@@ -236,9 +236,9 @@ test(`reports after any history are those of a fresh look at everything (seed ${
         failing = false;
         await settle(cluster, model);
         // Effects without a report, as for an object that a match condition excludes, may still be under way.
-        await running.scanner.pass(AbortSignal.timeout(20_000));
+        await running.scanner.pass(patience());
         const before = running.scanner.evaluations;
-        const { evaluations, writes, missed } = await running.scanner.pass(AbortSignal.timeout(20_000));
+        const { evaluations, writes, missed } = await running.scanner.pass(patience());
         assert.deepEqual({ evaluations, writes, missed }, { evaluations: 0, writes: 0, missed: 0 });
         assert.equal(running.scanner.evaluations, before);
         await running.stop();

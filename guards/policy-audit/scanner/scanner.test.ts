@@ -4,7 +4,7 @@ import { after, afterEach, before, suite, test } from 'node:test';
 import { sampled } from '../../../lib/testing/depth.fixture.ts';
 import { KubeError, unreachable } from '../../../lib/kube/client/client-errors.ts';
 import { configMaps } from '../../../lib/kube/object/object.ts';
-import { until } from '../../../lib/testing/until.fixture.ts';
+import { patience, until } from '../../../lib/testing/until.fixture.ts';
 import { policyReportType } from '../../../guard/reports/policy-reports.ts';
 import { clusterAdmissionPolicyType } from '../api.ts';
 import type { Runtimes } from '../policies/open-policy.ts';
@@ -96,7 +96,7 @@ suite('a scanner', () => {
     );
     assert.equal(scanner.evaluations - evaluations, 2 + 12);
 
-    const signal = AbortSignal.timeout(20_000);
+    const signal = patience();
     const summary = await scanner.pass(signal);
     assert.deepEqual(
       [summary.evaluations, summary.writes, summary.missed, summary.objects, summary.failing],

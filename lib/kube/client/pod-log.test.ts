@@ -10,6 +10,7 @@ import { KubeClient } from './client.ts';
 import { isForbidden, isUnreachable } from './client-errors.ts';
 import { anonymous } from '../access/credentials.ts';
 import type { PodLogOptions } from './pod-log.ts';
+import { patience } from '../../testing/until.fixture.ts';
 
 const target = { namespace: 'shop', name: 'web-0' };
 
@@ -29,7 +30,7 @@ async function linesOf(
       namespace: 'default',
     });
     const lines: string[] = [];
-    for await (const line of client.podLog(target, { signal: AbortSignal.timeout(30_000), ...options })) {
+    for await (const line of client.podLog(target, { signal: patience(), ...options })) {
       lines.push(line);
       if (lines.length >= max) break;
     }

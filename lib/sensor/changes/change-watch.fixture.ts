@@ -14,6 +14,7 @@ import { testMode } from '../sensor.fixture.ts';
 import type { ByteString, Change, ChangeLoss } from './change.ts';
 import { ChangeWatch } from './change-watch.ts';
 import type { ChangeWatchOptions } from './options.ts';
+import { patience } from '../../testing/until.fixture.ts';
 
 /** The sensor's mode for the tests. */
 export function changeTestMode(): NonNullable<ChangeWatchOptions['mode']> {
@@ -118,7 +119,7 @@ export class TestChangeWatch implements Disposable {
 
   /** Resolves with the first such change, now or later; rejects after 20 s. */
   async until(wanted: (change: Change) => boolean): Promise<Change> {
-    const signal = AbortSignal.timeout(20_000);
+    const signal = patience();
     for (;;) {
       const found = this.changes.find(wanted);
       if (found !== undefined) return found;
@@ -128,7 +129,7 @@ export class TestChangeWatch implements Disposable {
 
   /** Resolves when such a loss is reported; rejects after 20 s. */
   async untilLost(what: ChangeLoss['what']): Promise<void> {
-    const signal = AbortSignal.timeout(20_000);
+    const signal = patience();
     while (!this.losses.some((loss) => loss.what === what)) await this.#nextBatch(signal);
   }
 

@@ -9,6 +9,7 @@ import type { FileIdentity } from '../access.ts';
 import { FileLives } from './file-lives.ts';
 import { anonymousFds, identifyByStat } from './path-tracker.fixture.ts';
 import { TemporaryDirectory } from '../../testing/temporary-directory.fixture.ts';
+import { patience } from '../../testing/until.fixture.ts';
 
 const me = { name: 'me' };
 const nobody = { name: '' };
@@ -82,7 +83,7 @@ test('the end of a file is reported to each holder, without a request, and not w
   rmSync(path);
   followed.lives.update();
   assert.deepEqual(followed.ended, []);
-  const signal = AbortSignal.timeout(10_000);
+  const signal = patience();
   while (followed.ended.length < 2) {
     signal.throwIfAborted();
     await turn();

@@ -6,6 +6,7 @@ import { fstatSync, readdirSync, readlinkSync } from 'node:fs';
 import type { RampartError } from '../../errors/errors.ts';
 import type { FileIdentity } from '../access.ts';
 import { trackPaths, type PathState, type TrackedPath, type PathTracker } from './path-tracker.ts';
+import { patience } from '../../testing/until.fixture.ts';
 
 /** stat's st_dev (include/linux/kdev_t.h, new_encode_dev) as the kernel's dev_t, major << 20 | minor. */
 export function kernelDevice(stDev: bigint): number {
@@ -79,7 +80,7 @@ export class Tracking implements Disposable {
 
   /** Resolves when `holds` does; asks after each change and problem. */
   async until(holds: () => boolean): Promise<void> {
-    const signal = AbortSignal.timeout(10_000);
+    const signal = patience();
     while (!holds()) {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       this.#waiting.push(resolve);
