@@ -108,7 +108,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   // Needed whichever guards run: the API's pods are the containers of this machine.
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger, isOptional: true });
   const made: { mirror?: PodMirror } = {};
-  // Until guards are ready, only writes that they do not object to pass: see isOwnWrite().
+  // Until guards have started, writes wait for their admissions, except those that isOwnWrite() lets pass.
   const ownGroups = new Set(guards.flatMap(({ resources }) => resources.map(({ group }) => group)));
   const admission = new LateAdmission({ passes: (request) => isOwnWrite(request, ownGroups) });
   for (const { name, admits } of guards) if (admits === true) admission.expect(name);

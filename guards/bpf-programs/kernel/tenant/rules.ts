@@ -44,7 +44,7 @@ function usesRefused(names: readonly string[], type: AttachType): ProgramFailure
   );
 }
 
-/** A refusal that no option can lift for this program. `code` is for tools: it never changes. */
+/** The failure of a program that violates a rule. `code` is for tools: it never changes. */
 export function notAllowed(code: string, what: string, next: string, mayPass = false): ProgramFailure {
   return new ProgramFailure('not-allowed', `${what} (${code}). ${next}`, mayPass);
 }
