@@ -31,7 +31,7 @@ interface ApiServerOptions {
    * objects are in memory and the rest in a temporary directory, and all is deleted at the end.
    */
   readonly dataDirectory: string | undefined;
-  /** Keeps objects in memory even with a directory. Default: false. */
+  /** Whether to keep the objects in memory even if there is a directory. Default: false. */
   readonly memory?: boolean;
   readonly listen: ListenAddress;
   /** An additional unix socket; see `HttpServerOptions`. */
@@ -51,7 +51,7 @@ interface ApiServerOptions {
   readonly metrics?: Metrics | undefined;
   /** Default: suited to the clients of one machine. */
   readonly limits?: Partial<Limits> | undefined;
-  /** If the process has already created them for other controllers: they can be registered only once. */
+  /** The process's metrics of controllers, if it has already registered them for others: that is possible only once. */
   readonly controllerMetrics?: ControllerMetrics;
 }
 

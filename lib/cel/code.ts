@@ -52,7 +52,7 @@ export interface Compiling {
   selection(node: Selection): SelectionCode;
   /** The type with this name, if expressions may create objects of it. */
   messageType(name: string): MessageType | undefined;
-  /** Whether a node names a variable of the scope: `variables.name`. */
+  /** Whether a node is the name of a variable of the scope, such as `variables.name`. */
   isVariable(node: ASTNode): boolean;
   /** Compiles with one more variable in scope, whose slot is passed to the callback. */
   withVariable<T>(name: string, type: Type, inner: (place: number) => T): T;

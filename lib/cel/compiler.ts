@@ -39,7 +39,7 @@ import { expression } from './library-strings.ts';
 export class Compiler implements Compiling {
   readonly #library: Library;
   readonly #scope: Scope;
-  /** The variables of macros. */
+  /** The variables of the surrounding macros, keyed by name. */
   readonly #inner = new Map<string, Placed>();
   /** The variables of the scope that the expression uses, directly or through the definition of another. */
   readonly used = new Set<string>();
@@ -256,7 +256,7 @@ export class Compiler implements Compiling {
   }
 }
 
-/** Runs the definition of a variable when it is first used; an error is kept as well. */
+/** Runs the definition of a variable on its first use, and caches the result, even an error. */
 function runOnce(name: string, place: number, definition: Run): Run {
   return (frame) => {
     charge(1);

@@ -18,7 +18,7 @@ import type { CelType } from './types.ts';
 
 let functions: Library | undefined;
 
-/** All functions; created once. */
+/** The library with all functions, which is created once. */
 export function allFunctions(): Library {
   if (functions !== undefined) return functions;
   functions = new Library();

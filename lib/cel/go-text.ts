@@ -60,7 +60,7 @@ export function goExponential(value: number, digits: number): string {
 /** Enough digits to tell a number exactly between two candidates from the doubles next to it. */
 const moreDigits = 25;
 
-/** @param rounded - Halves away from zero, as JavaScript rounds. @param exact - The same number with more digits. */
+/** @param rounded - Rounded by JavaScript, with halves away from zero. @param exact - The same number with more digits. */
 function halfToEven(rounded: string, exact: string): string {
   const from = rounded.includes('.') ? rounded.length : exact.indexOf('.') + 1;
   const cut = exact.slice(0, rounded.length);

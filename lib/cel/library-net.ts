@@ -24,7 +24,7 @@ function cidr(text: string): Network {
   return network;
 }
 
-/** The parts of a URL, of which only the query is decoded. The fragment after a `#` belongs to no part. */
+/** The parts of a URL. Only the query is decoded; the fragment after a `#` is dropped. */
 class Url {
   readonly text: string;
   readonly scheme: string;

@@ -31,7 +31,7 @@ export interface Outcome {
   readonly exceeded: boolean;
 }
 
-/** A new number for each run: for what is cached during one. */
+/** A number that identifies the current run, for caches that are valid only during one. */
 export function currentRun(): number {
   return run;
 }

@@ -131,7 +131,7 @@ class Parser {
       while (this.#take(sign) !== undefined) count++;
       if (count === 0) continue;
       const { value } = this.#next;
-      // The lowest integer is a separate literal.
+      // The sign belongs to the literal, because the lowest integer has no positive counterpart.
       if (sign === '-' && (typeof value === 'bigint' || typeof value === 'number')) {
         this.#at++;
         const literal: ASTNode = { op: 'value', args: -value, pos: first };

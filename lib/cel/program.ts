@@ -11,7 +11,7 @@ import { CelSyntaxError } from './syntax.ts';
 export interface Program {
   /** The variables of its scope that it uses. */
   readonly variables: ReadonlySet<string>;
-  /** Never throws. Values are those of `toCel`. */
+  /** Runs the expression; never throws. @param variables - Values as made by `toCel`. */
   run(variables: Readonly<Record<string, unknown>>, costLimit?: number): Outcome;
 }
 

@@ -107,7 +107,7 @@ const acceptors: Readonly<Record<Type['kind'], (value: unknown) => boolean>> = {
   opaque: always,
 };
 
-/** Names of the built-in types, and their kinds. */
+/** The kinds of the built-in types, keyed by name. */
 const typeNames: ReadonlyMap<string, Type['kind']> = new Map([
   ['bool', 'bool'],
   ['int', 'int'],

@@ -32,7 +32,7 @@ export interface ContainerSource {
   get(id: string): SourceContainer | undefined;
   /** Finds a container in any state, even if it has not started yet or has ended. */
   reported(id: string): IndexedContainer | undefined;
-  /** Calls the listener with the id of each container that was added, changed or removed, until the result is disposed. */
+  /** Calls the listener with the ID of each container that was added, changed or removed, until the result is disposed. */
   subscribe(listener: (id: string) => void): Disposable;
 }
 

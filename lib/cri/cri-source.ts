@@ -3,7 +3,7 @@ import type { ContainerChange, NodeContainer } from './node-container.ts';
 import type { ContainerWatch } from './watch.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';
 
-/** The part of ContainerWatch that is used. */
+/** The part of ContainerWatch that is used here. */
 export type WatchedContainers = Pick<ContainerWatch, 'containers' | 'synced'> & {
   onChange(listener: (change: ContainerChange) => void): Disposable;
 };

@@ -173,7 +173,7 @@ class FollowedFile {
       if (error instanceof RampartError && error.code === errorCodes.NOT_FOUND) return undefined;
       throw error;
     });
-    // The runtime has just rotated again.
+    // The file does not exist any longer: the runtime has rotated again.
     if (file === undefined) {
       this.#next = undefined;
       return false;

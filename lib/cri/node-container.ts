@@ -18,12 +18,12 @@ export type ContainerChange =
   | {
       readonly type: 'changed';
       readonly container: NodeContainer;
-      /** As the last change reported it. */
+      /** The container as reported by the previous change. */
       readonly previous: NodeContainer;
     }
   | {
       readonly type: 'removed';
-      /** As the last change reported it. */
+      /** The container as reported by its last change. */
       readonly container: NodeContainer;
     };
 

@@ -10,7 +10,7 @@ import { addressOf, errno, libc, syscallNumbers } from './ffi.ts';
 
 export interface Refusal {
   readonly errno: number;
-  /** The verifier's log; empty when the kernel refused before verifying. */
+  /** The verifier's log; '' if the kernel refused before verifying. */
   readonly log: string;
 }
 

@@ -28,7 +28,7 @@ export interface InstructionParts {
 export class Instructions {
   readonly bytes: Buffer;
 
-  /** @param bytes - Not copied. */
+  /** @param bytes - Not copied: changes apply to them. */
   constructor(bytes: Uint8Array) {
     if (bytes.byteLength % INSTRUCTION_BYTES !== 0)
       throw new RangeError('the length of the bytes is not a multiple of 8, the size of an instruction');

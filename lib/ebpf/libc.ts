@@ -6,7 +6,7 @@ import { getSystemErrorMap } from 'node:util';
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import { addressOf, errno, fileCalls, libc, syscallNumbers } from './ffi.ts';
 
-/** Flags of open(2). The ones that differ between architectures come from Node. */
+/** Flags of open(2). Those that differ between architectures are from Node.js. */
 export const openFlags = {
   WRONLY: fsConstants.O_WRONLY,
   CREAT: fsConstants.O_CREAT,
@@ -208,7 +208,7 @@ export function fileTypeOf(fd: number): number {
   return statxBytes.bytes.readUInt16LE(STATX_MODE_AT) & fsConstants.S_IFMT;
 }
 
-/** Always with O_CLOEXEC. @throws {SystemCallError} `SYSTEM` with the errno's name and the path. */
+/** openat2(2), always with O_CLOEXEC. @throws {SystemCallError} `SYSTEM` with the errno's name and the path. */
 export function openat2(directory: Fd | number, path: string, open: OpenHow): Fd {
   const fd = tryOpenat2(directory, path, open);
   if (fd < 0) throw new SystemCallError(`cannot open ${path}`, -fd);

@@ -13,7 +13,7 @@ const PROT_READ_WRITE = 3;
 const MAP_SHARED = 1;
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
 
-/** One map of an object, DISPOSED with it. Keys and values are bytes in kernel layout. */
+/** One map of an object, which is released with the object. Keys and values are bytes in kernel layout. */
 export class BpfMap {
   readonly name: string;
   readonly #owned: () => Pointer;

@@ -54,7 +54,7 @@ const testRunAt = {
   sizeBytes: 80,
 } as const;
 
-/** One program of an object, DISPOSED with it. */
+/** One program of an object, which is released with the object. */
 export class BpfProgram {
   readonly name: string;
   readonly #owned: () => Pointer;

@@ -13,7 +13,7 @@ export type RunFormat = TableFormat | 'junit' | 'sarif';
 export interface RenderOptions {
   readonly widthColumns: number;
   readonly colour: boolean;
-  /** Includes passes and skips. */
+  /** Whether to list passes and skips as well. */
   readonly all: boolean;
   readonly version: string;
 }
@@ -183,7 +183,7 @@ function sarifOf(run: Run, version: string): object {
   };
 }
 
-/** Relative to where it ran, which is the top of the repository in CI. */
+/** The file as a URI relative to the working directory, which in CI is the top of the repository. */
 function uriOf(file: string): string {
   const path = file.startsWith('/') ? relative(process.cwd(), file) : file;
   return path.split('/').map(encodeURIComponent).join('/');

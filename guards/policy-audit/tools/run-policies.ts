@@ -24,7 +24,7 @@ export interface RunResult {
   readonly code: number | undefined;
   readonly causes: NonNullable<Verdict['causes']>;
   readonly warnings: readonly string[];
-  /** Changes that it would make. */
+  /** Changes that the policy would make to the object. */
   readonly patch: readonly PatchOperation[];
 }
 
@@ -42,7 +42,7 @@ export function exitCodeOf({ results, problems }: Run): number {
 
 export interface RunOptions extends OpenEvaluatorOptions {
   readonly deadlineMs?: number;
-  /** For match conditions, and for the labels of namespaces that are not among the manifests if `hasCluster`. */
+  /** For match conditions and, if `hasCluster`, for the labels of namespaces that are not among the manifests. */
   readonly world?: World;
   readonly hasCluster?: boolean;
   readonly exceptions?: Exceptions;
@@ -72,7 +72,7 @@ export async function runPolicies(
   return { results, problems: said };
 }
 
-/** Whoever opens it disposes it. @throws {Error} why it cannot be evaluated */
+/** Opens a policy; the caller disposes it. @throws {Error} why it cannot be evaluated */
 export async function openNamed(named: NamedPolicy, options: OpenEvaluatorOptions): Promise<Evaluator> {
   const evaluator = await openEvaluator(named.program, options);
   try {

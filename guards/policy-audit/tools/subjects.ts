@@ -19,7 +19,7 @@ import { type KindName, kindNameOf } from './kind-names.ts';
 /** One object, or one review. */
 export interface Subject {
   readonly file: string;
-  /** From 1. */
+  /** Counted from 1. */
   readonly line: number;
   /** `Pod shop/web` */
   readonly name: string;
@@ -35,13 +35,13 @@ export interface Subject {
 
 export interface Subjects {
   readonly subjects: readonly Subject[];
-  /** Files that cannot be read, with the line. */
+  /** What cannot be read, with file and line. */
   readonly problems: readonly string[];
-  /** The labels of Namespaces among them, by name. */
+  /** The labels of the Namespaces among the objects, keyed by name. */
   readonly namespaceLabels: ReadonlyMap<string, Readonly<Record<string, string>>>;
 }
 
-/** It need not have a name: the API server may generate one. */
+/** The object need not have a name: the API server may generate one. */
 interface SubjectObject {
   readonly apiVersion: string;
   readonly kind: string;
@@ -102,7 +102,7 @@ export function readSubjects(paths: readonly string[]): Subjects {
   return { subjects, problems, namespaceLabels };
 }
 
-/** The creation of an object, as in audits. */
+/** The request to create an object, as in audits. */
 export function creationOf(object: JsonObject, kind: KindName): PolicyRequest {
   const { name, namespace, uid } = (object['metadata'] ?? {}) as Record<string, string | undefined>;
   const { group, version, resource } = kind;

@@ -48,7 +48,7 @@ export interface TestCase {
 
 export interface TestResult {
   readonly test: TestCase;
-  /** Undefined: the result was as expected. */
+  /** Undefined if the result was as expected. */
   readonly problem: string | undefined;
 }
 
@@ -105,7 +105,7 @@ export async function runTestCase(test: TestCase, options: OpenEvaluatorOptions)
   return { test, problem: await problemOf(test, options) };
 }
 
-/** The difference from the expectation. */
+/** How the result differs from the expectation; undefined if it does not. */
 async function problemOf(test: TestCase, options: OpenEvaluatorOptions): Promise<string | undefined> {
   try {
     await using evaluator = await openEvaluator(test.program, options);
@@ -233,7 +233,7 @@ function objectOfFile(path: string, refuse: (why: string) => RampartError): unkn
   return parseManifestValues(text, path).values[0]?.value;
 }
 
-/** Paths are relative to the file. */
+/** Resolves the path of a policy relative to the file. Other names, such as URLs, are unchanged. */
 function pathFrom(policy: string, file: string): string {
   return /^\.{0,2}\//.test(policy) ? resolve(dirname(file), policy) : policy;
 }

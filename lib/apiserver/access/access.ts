@@ -34,7 +34,7 @@ interface AccessOptions {
 
 interface Access {
   readonly authenticate: Authenticate;
-  /** For `serveHttp`. */
+  /** For `serveHttp`; `undefined` without TLS. */
   readonly tls: TlsKeys | undefined;
   /** Names and addresses in the certificate; empty without TLS. */
   readonly hosts: readonly string[];

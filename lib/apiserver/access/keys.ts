@@ -62,7 +62,7 @@ function prepareAuthority(directory: string, now: Date): KeyAndCertificate {
   if (kept === undefined && readPrivateFile(files.cert) !== undefined) {
     throw unusable(files, 'the key is missing');
   }
-  // A key alone is left by an interrupted first start. That authority was never given out.
+  // A key without a certificate remains after an interrupted first start. No client knows that authority yet.
   if (kept !== undefined) {
     let certificate: X509Certificate;
     try {

@@ -36,7 +36,7 @@ class Comparer implements Comparison {
     }
   }
 
-  /** @returns whether the value is a leaf, compared as a whole. */
+  /** Compares two values as maps, lists or scalars. @returns whether the value is a leaf, compared as a whole. */
   #as(kind: 'map' | 'list' | 'scalar', before: unknown, after: unknown, type: ApplyType): boolean {
     if (kind === 'map' && type.map !== undefined && !type.map.atomic && hasContent(before, after, isObject)) {
       this.#fields(isObject(before) ? before : {}, isObject(after) ? after : {}, type.map);

@@ -48,7 +48,7 @@ function metadataFields(metadata: unknown, type: ApplyType): JsonObject {
   return fields;
 }
 
-/** A field without an owner may contain fields with one. */
+/** Adds a field that is not owned itself, if it contains owned fields. */
 function addInner(fields: JsonObject, name: string, inner: JsonObject): void {
   const { '.': _self, ...rest } = inner;
   if (Object.keys(rest).length > 0) fields[`f:${name}`] = rest;

@@ -1,5 +1,5 @@
 /**
- * Server-side apply, and the keeping of `metadata.managedFields` on all other writes. Pure: objects in,
+ * Server-side apply, and updates of `metadata.managedFields` on all other writes. Pure: objects in,
  * objects out; the clock is an argument.
  *
  * The behaviour of apply: https://kubernetes.io/docs/reference/using-api/server-side-apply/. The
@@ -44,7 +44,7 @@ export interface WriteContext {
   /** '' for the object itself, else `status`, `scale`. */
   readonly subresource?: string;
   readonly now: Date;
-  /** Fields that this endpoint does not write, `[['status']]`: writes through it own none of them. */
+  /** Fields that this endpoint does not write, such as `[['status']]`: a manager gets no ownership of them. */
   readonly resetFields?: readonly (readonly string[])[];
 }
 
@@ -54,7 +54,7 @@ export interface ApplyContext extends WriteContext {
 }
 
 interface ApplyResult {
-  /** With `managedFields`. Shares parts of both arguments: treat all of them as constant. */
+  /** The object with `managedFields`. Shares parts with both arguments: do not modify any of the three. */
   readonly object: JsonObject;
   /** Whether the object, including its `managedFields`, differs from the stored one. */
   readonly isChanged: boolean;
@@ -167,7 +167,7 @@ export function trackInFull(
   const before = live === undefined ? {} : withEntries(live, undefined);
   const object = withEntries(updated, undefined);
   const managers = managersOfUpdate(live, updated, context);
-  // An object without recorded ownership stays so until the first apply.
+  // An object without recorded ownership stays without it until the first apply.
   if (managers.size === 0 && live !== undefined) return object;
   return withEntries(object, encodeManagedFields(updatedManagers(before, object, managers, context)));
 }
@@ -222,11 +222,11 @@ function managersOfUpdate(
   const isOfObject = (context.subresource ?? '') === '';
   if (isOfObject && isReset(sent)) return new Map();
   const wanted = isOfObject ? decodeManagedFields(sent) : undefined;
-  // Clients that do not know the entries drop them, and invalid entries cannot be intended.
+  // Clients that do not know `managedFields` drop it, and invalid entries cannot be intended: the stored ones are kept.
   return conformedManagers(wanted === undefined || wanted.size === 0 ? stored : wanted, context.type);
 }
 
-/** The live object without its entries, and who owns it; on the first apply, one manager owns all existing fields. */
+/** The live object without `managedFields`, and its managers. On the first apply, one manager gets all existing fields. */
 function opened(
   live: JsonObject | undefined,
   context: ApplyContext,
@@ -298,7 +298,7 @@ function withEntries(object: JsonObject, entries: readonly JsonObject[] | undefi
 }
 
 /**
- * Removes fields that the manager applied last time and not now, unless they still have an owner.
+ * Removes fields that the manager applied last time but not now, unless they still have an owner.
  *
  * @param last what the manager owned.
  * @param owned what all managers own now, including this one.
@@ -312,7 +312,7 @@ function prune(merged: unknown, last: FieldSet, owned: FieldSet, type: ApplyType
   // Removing a list item would also remove what others own in it: these fields and their parents stay.
   const afterRemoval = withNamedParents(fieldsOf(removed, type), type);
   const kept = removeFields(merged, difference(inMerged, union(afterRemoval, ownedWhole)), type);
-  // Fields without an owner, which this manager may not remove, stay too.
+  // Fields without an owner stay too: this manager may not remove them.
   const afterKeeping = withNamedParents(fieldsOf(kept, type), type);
   return removeFields(merged, intersection(difference(inMerged, afterKeeping), lastWhole), type);
 }

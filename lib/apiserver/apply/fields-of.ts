@@ -1,10 +1,10 @@
-/** The fields of a value: what a manager owns who applies it. */
+/** The fields of a value, which a manager owns after applying it. */
 import { isObject } from '../../json/json.ts';
 import { FieldSet } from './field-set.ts';
 import { fieldElement, itemsByElement, type PathElement } from './path-element.ts';
 import { fieldType, kindIn, type ApplyType, type ListType, type MapType } from './type.ts';
 
-/** All leaves of an object and all items of its lists. Items that have no key are left out. */
+/** All leaves of an object and all items of its lists, except for items without a key. */
 export function fieldsOf(value: unknown, type: ApplyType): FieldSet {
   const set = new FieldSet();
   if (isObject(value) && type.map !== undefined && !type.map.atomic) addFields(set, value, type.map);

@@ -1,6 +1,6 @@
 /**
- * The way from `kubectl apply` to `kubectl apply --server-side`: fields that the annotation of the former lists do
- * not conflict with the latter.
+ * The migration from `kubectl apply` to `kubectl apply --server-side`: fields in the annotation written by the former do
+ * not cause conflicts in the latter.
  */
 import { canonicalJson, fieldOf, isObject, setField, type JsonObject } from '../../json/json.ts';
 import { assertNesting } from '../../json/bounds.ts';

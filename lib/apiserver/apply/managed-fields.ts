@@ -19,7 +19,7 @@ export interface Manager {
 /** Keyed by {@link managerId}. */
 export type Managers = ReadonlyMap<string, Manager>;
 
-/** The identity of an entry. A manager that applies is the same in every version of the API. */
+/** The identity of an entry. For applies, a manager is the same in all versions of the API. */
 export function managerId({
   name,
   operation,
@@ -66,7 +66,7 @@ function wholeSeconds(time: string): string {
   return Number.isNaN(ms) ? time : apiTime(ms);
 }
 
-/** A request that sets the entries to `[]` or `[{}]` wants them gone. */
+/** Whether a request removes all entries, by setting them to `[]` or `[{}]`. */
 export function isReset(entries: unknown): boolean {
   if (!Array.isArray(entries) || entries.length > 1) return false;
   return entries.length === 0 || (isObject(entries[0]) && Object.keys(entries[0]).length === 0);
@@ -105,7 +105,7 @@ function secondsOf(time: string | undefined): number {
   return Number.isNaN(milliseconds) ? 0 : Math.floor(milliseconds / 1000);
 }
 
-/** How many entries of updates an object keeps (k8s.io/apimachinery `DefaultMaxUpdateManagers`). */
+/** Limit of entries for updates in an object (k8s.io/apimachinery `DefaultMaxUpdateManagers`). */
 export const maxUpdateManagers = 10;
 
 /** Folds the oldest updates of a version into one entry, `ancient-changes`, if there are too many. */
@@ -148,7 +148,7 @@ function fold(managers: Map<string, Manager>, apiVersion: string, group: readonl
 
 const maxNameBytes = 128;
 
-/** The name of a manager: what the request says, else the first part of its user agent (`kubectl/v1.34` -> `kubectl`). */
+/** The name of a manager: the request's `fieldManager`, or the first part of its user agent (`kubectl/v1.34` -> `kubectl`). */
 export function managerName(fieldManager: string | undefined, userAgent: string | undefined): string {
   if (fieldManager !== undefined && fieldManager !== '') return fieldManager;
   let name = '';

@@ -1,4 +1,4 @@
-/** Lays an applied configuration over an object: what it says wins, everything else stays. */
+/** Merges an applied configuration into an object: its fields win, everything else stays. */
 import { deepEqual, fieldOf, isObject, setField, type JsonObject } from '../../json/json.ts';
 import { itemElement, type PathElement } from './path-element.ts';
 import { fieldType, kindIn, type ApplyType, type ListType, type MapType } from './type.ts';

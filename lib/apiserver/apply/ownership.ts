@@ -10,7 +10,7 @@ export function fieldPath(...names: readonly string[]): FieldPath {
   return names.map(fieldElement);
 }
 
-/** Fields that the server itself sets, which have no owner. Within `metadata`, only the named ones. */
+/** Fields that the server sets and that have no owner. In `metadata`, only the named fields. */
 export const ownedByNobody = {
   top: new Set(['apiVersion', 'kind', 'metadata']),
   metadata: new Set([
@@ -35,7 +35,7 @@ export function ownable(fields: FieldSet): FieldSet {
   return difference(fields, unowned);
 }
 
-/** The comparison without fields that the endpoint does not write, such as `status` without its subresource. */
+/** The comparison without fields that the endpoint does not write, such as `status` in writes of the main resource. */
 export function without(comparison: Comparison, fields: FieldSet): Comparison {
   if (fields.isEmpty) return comparison;
   return {

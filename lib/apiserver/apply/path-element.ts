@@ -14,7 +14,7 @@ export function fieldElement(name: string): PathElement {
   return `f:${name}`;
 }
 
-/** The step to an item of a list that is a set or a map; or why the item has none. */
+/** The step to an item of a list that is a set or a map; or why there is no such step. */
 export function itemElement(list: ListType, item: unknown): PathElement | { readonly problem: string } {
   if (list.relation === 'set') {
     if (isObject(item)) return { problem: "associative list without keys has an element that's a map type" };
@@ -38,7 +38,7 @@ export function itemElement(list: ListType, item: unknown): PathElement | { read
   return `k:{${keys}}`;
 }
 
-/** The items of a list by their steps; those without one are left out. */
+/** The items of a list, keyed by their steps; items without a step are left out. */
 export function itemsByElement(list: ListType, items: readonly unknown[]): Map<PathElement, unknown[]> {
   const found = new Map<PathElement, unknown[]>();
   for (const item of items) {
@@ -83,7 +83,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** `.spec.containers[name="web"].ports[=80]`: how people read a path. */
+/** The path for messages: `.spec.containers[name="web"].ports[=80]` */
 export function pathText(path: FieldPath): string {
   return path.map(elementText).join('');
 }
@@ -106,7 +106,7 @@ export function elementText(element: PathElement): string {
 
 const ranks = 'fkvi';
 
-/** The order in which steps are written: names, keys, values, indices; each among themselves by their value. */
+/** The order in which steps are written: names, then keys, values and indices, each sorted by their value. */
 export function compareElements(a: PathElement, b: PathElement): number {
   if (a === b) return 0;
   const kind = a.charAt(0);

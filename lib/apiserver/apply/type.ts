@@ -7,7 +7,7 @@ import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';
 
 export type Scalar = 'string' | 'numeric' | 'boolean' | 'untyped';
 
-/** The kinds of values that are allowed in a place; at least one. */
+/** The kinds of values that are allowed; at least one of the three is set. */
 export interface ApplyType {
   readonly scalar: Scalar | undefined;
   readonly list: ListType | undefined;
@@ -23,7 +23,7 @@ export interface ListType {
 
 interface ListKey {
   readonly name: string;
-  /** The value for items without the field. */
+  /** The value that counts for items without the field. */
   readonly default: unknown;
 }
 
@@ -46,7 +46,7 @@ function atomicMap(): MapType {
   return { atomic: true, fields: new Map(), rest: { scalar: 'untyped', list: undefined, map: undefined } };
 }
 
-/** The type of data without a schema: maps field by field, lists as one value. */
+/** The type of data without a schema: maps are merged field by field, lists are atomic. */
 export const schemaless: ApplyType = selfContaining((self) => ({
   scalar: 'untyped',
   list: { relation: 'atomic', keys: [], items: untyped },
@@ -138,7 +138,7 @@ function compilerFor(resolve: ResolveRef): (schema: JsonObject, preserves: boole
   }
 
   function reference(ref: string, schema: JsonObject, preserves: boolean): ApplyType {
-    // A quantity is a text or a number, and the content of a RawExtension is opaque.
+    // A quantity can be a string or a number, and the content of a RawExtension is opaque.
     if (/\.(?:Quantity|RawExtension)$/.test(ref)) return scalarType('untyped');
     const mapType = fieldOf(schema, 'x-kubernetes-map-type');
     const name = JSON.stringify([ref, mapType ?? null, preserves]);
@@ -216,7 +216,7 @@ function scalarType(scalar: Scalar): ApplyType {
   return { scalar, list: undefined, map: undefined };
 }
 
-/** A reference is alone, or alone in an `allOf` next to a default or a description. */
+/** The `$ref` of a schema, which is alone, or the only item of an `allOf` beside a default or a description. */
 function refOf(schema: JsonObject): string | undefined {
   const ref = fieldOf(schema, '$ref');
   if (typeof ref === 'string') return ref;
@@ -245,7 +245,7 @@ export function fieldType(map: MapType, name: string): ApplyType {
   return map.fields.get(name) ?? map.rest ?? schemaless;
 }
 
-/** How a value is treated: as its own kind if the type allows it, else as the first kind of the type. */
+/** The kind as which a value is treated: its own if the type allows that, otherwise the first one that the type allows. */
 export function kindIn(type: ApplyType, value: unknown): 'map' | 'list' | 'scalar' {
   if (Array.isArray(value)) {
     if (type.list !== undefined) return 'list';

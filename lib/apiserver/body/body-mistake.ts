@@ -1,4 +1,4 @@
-/** A body is not what its media type says; answered 400. The message is for the client. */
+/** The error for a body that its media type does not allow; answered with 400. The message is for the client. */
 export class BodyMistake extends Error {
   override readonly name = 'BodyMistake';
 }

@@ -4,12 +4,12 @@
  */
 
 interface JsonOutline {
-  /** Number of fields in the text; greater than in the parsed value if a field occurs twice. */
+  /** Number of fields in the text; greater than in the parsed value if a field is repeated. */
   readonly fields: number;
   /** Levels of lists and objects. */
   readonly depth: number;
   /**
-   * There is a number or a string that `JSON.parse` may not keep: an integer of 16 digits or more, an exponent, an
+   * Whether there is a number or a string that `JSON.parse` may change: an integer of 16 digits or more, an exponent, an
    * escaped surrogate, a key with an escape (nodejs/node#63785).
    */
   readonly isDelicate: boolean;
@@ -36,7 +36,7 @@ export function outlineJson(bytes: Uint8Array): JsonOutline {
         if (inside === backslash) {
           at++;
           isEscaped = true;
-          // \uD800 to \uDFFF
+          // A surrogate: \uD800 to \uDFFF
           if (bytes[at] === 0x75 && ((bytes[at + 1] ?? 0) | 0x20) === 0x64) isDelicate = true;
         }
       }

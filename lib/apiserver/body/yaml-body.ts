@@ -110,7 +110,7 @@ function collectDuplicates(map: YAMLMap, lines: LineCounter, duplicates: string[
     if (!isScalar(key)) continue;
     if (seen.has(key.value) && duplicates.length < maxDuplicates) {
       const { line } = lines.linePos(key.range?.[0] ?? 0);
-      // As YAMLToJSONStrict of sigs.k8s.io/yaml names it; it knows lines and no paths.
+      // Like YAMLToJSONStrict of sigs.k8s.io/yaml, this names the line, not the path.
       duplicates.push(`line ${line}: key ${JSON.stringify(String(key.value))} already set in map`);
     }
     seen.add(key.value);

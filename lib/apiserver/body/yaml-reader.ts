@@ -1,6 +1,6 @@
 /**
- * YAML bodies, decoded on a thread of their own: the parser cannot be interrupted, and some texts take it seconds for each
- * 100 kB, valid ones too. Small texts and JSON are decoded at once.
+ * Decodes YAML bodies on a separate thread: the parser cannot be interrupted, and for some texts, even valid ones, it takes
+ * seconds per 100 kB. Small texts and JSON are decoded at once.
  */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -86,7 +86,7 @@ export class YamlReader implements Disposable {
     const file = new URL(`./yaml-thread${extname(import.meta.filename)}`, import.meta.url);
     const worker = new Worker(file, {
       name: 'yaml',
-      // The flags of this process may be meant for its own entry point.
+      // Without the flags of this process, which may be meant only for its own entry point.
       execArgv: [],
       env: {},
       resourceLimits: { maxOldGenerationSizeMb: heapMb },

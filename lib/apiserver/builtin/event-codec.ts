@@ -5,7 +5,7 @@
 import type { Codec } from '../resources/resource.ts';
 import type { JsonObject } from '../../json/json.ts';
 
-/** From the names of core/v1 to those of events.k8s.io/v1; all others are the same in both. */
+/** Field names in core/v1 and in events.k8s.io/v1; all other names are the same in both. */
 const names: readonly (readonly [string, string])[] = [
   ['involvedObject', 'regarding'],
   ['message', 'note'],

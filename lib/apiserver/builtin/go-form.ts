@@ -26,7 +26,7 @@ interface Place {
 export function takeGoForm(object: JsonObject, apiVersion: string, kind: string): void {
   const name = messageOfKind(apiVersion, kind);
   if (name === undefined) return;
-  // The metadata of objects follows the same rules for all kinds, and is read elsewhere.
+  // Metadata has the same rules for all kinds, and is read by `readMetadata`.
   takeStruct(object, messageNamed(name), '', new Set(['metadata']));
 }
 

@@ -1,6 +1,6 @@
 /**
- * Definitions as `compileSchema` takes them: without `$ref`, without descriptions, and with the extensions by which it
- * knows what JSON Schema cannot say.
+ * Converts definitions for `compileSchema`: without `$ref`, without descriptions, and with the extensions for what JSON
+ * Schema cannot express.
  */
 import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';
 import {
@@ -12,12 +12,12 @@ import {
   timeName,
 } from './facts/names.ts';
 
-/** Any value. Its content is opaque here, or checked by other means. */
+/** Any value: its content is opaque, or checked elsewhere. */
 const anything: JsonObject = { 'x-kubernetes-preserve-unknown-fields': true };
 
 const wellKnown: ReadonlyMap<string, JsonObject> = new Map([
   [intOrStringName, { 'x-kubernetes-int-or-string': true }],
-  // A text or a number; read in `quantities.ts`, with the API server's words.
+  // A string or a number. `quantities.ts` checks it, with the API server's messages.
   [quantityName, anything],
   [rawExtensionName, anything],
 ]);
@@ -70,12 +70,12 @@ export function inlineDefinition(definitions: ReadonlyMap<string, JsonObject>, k
 
   const schema = definitionOf(kind);
   const properties = schema['properties'];
-  // The metadata of a resource is checked for all kinds alike, elsewhere.
+  // The metadata of a resource is checked elsewhere, with the same rules for all kinds.
   if (isObject(properties) && 'metadata' in properties) properties['metadata'] = { type: 'object' };
   return schema;
 }
 
-/** The definition that stands alone in an `allOf`, as references do here. */
+/** The definition to which a schema refers, directly or as the only item of an `allOf`. */
 export function refIn(schema: JsonObject): string | undefined {
   const allOf = fieldOf(schema, 'allOf');
   const only: unknown = Array.isArray(allOf) ? allOf[0] : undefined;

@@ -1,4 +1,4 @@
-/** A built-in kind: its names and peculiarities from a table; schema and types on first use. */
+/** Makes the resource of a built-in kind: its names and special rules from a table, its schema and types on first use. */
 import { applyTypeOf } from '../apply/type.ts';
 import { patchTypeOf } from '../patch/merge-keys.ts';
 import {

@@ -43,7 +43,7 @@ interface StatusParts extends Owner {
   readonly keptMetadata?: Subresource['keptMetadata'] | undefined;
 }
 
-/** `status`: a controller's view, apart from what users write. Labels and annotations may be written with it, as most kinds do. */
+/** `status`, which controllers write separately from users. As in most kinds, labels and annotations may be written with it. */
 export function statusOf({ group, kind, validate, keptMetadata = [] }: StatusParts): Subresource {
   return { ...statusAloneOf({ group, kind, validate }), keptMetadata };
 }
@@ -62,7 +62,7 @@ export function statusAloneOf({ group, kind, validate }: Omit<StatusParts, 'kept
   };
 }
 
-/** `finalize` of namespaces: their own finalizers. */
+/** `finalize` of namespaces, which writes `spec.finalizers`. */
 export function finalizeOf(validate: (object: JsonObject) => readonly Cause[]): Subresource {
   return {
     name: 'finalize',
@@ -78,7 +78,7 @@ export function finalizeOf(validate: (object: JsonObject) => readonly Cause[]): 
   };
 }
 
-/** `ephemeralcontainers` of pods: containers for debugging, which are only ever added. */
+/** `ephemeralcontainers` of pods: containers for debugging, which can only be added. */
 export function ephemeralContainersOf(
   validate: (object: JsonObject, old: JsonObject) => readonly Cause[],
 ): Subresource {

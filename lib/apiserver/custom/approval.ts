@@ -16,7 +16,7 @@ interface Approval {
   readonly message: string;
 }
 
-/** `k8s.io`, `kubernetes.io` and what is below them. */
+/** Whether the group is `k8s.io`, `kubernetes.io` or a subdomain of one. */
 function isProtectedGroup(group: string): boolean {
   return /(?:^|\.)(?:k8s|kubernetes)\.io$/.test(group);
 }

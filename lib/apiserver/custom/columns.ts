@@ -8,7 +8,7 @@ import { canonicalJson } from '../../json/json.ts';
 import type { CrdColumn } from './crd.ts';
 import { firstAt, parseJsonPath } from './json-path.ts';
 
-/** The columns of a kind without its own, besides the name. */
+/** The only column besides the name of a kind without printer columns. */
 const ageColumn: CrdColumn = {
   name: 'Age',
   type: 'date',

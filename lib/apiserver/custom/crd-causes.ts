@@ -15,7 +15,7 @@ import { columnCauses, conversionCauses, nameCauses, subresourceCauses } from '.
 import { schemaCauses, selectableFieldCauses } from './crd-schema-causes.ts';
 import { nameProblems } from '../resources/object-names.ts';
 
-/** @param old the stored one that this one replaces; `undefined` for a new one. */
+/** @param old the stored definition that this one replaces; `undefined` for a new definition. */
 export function crdCauses(object: JsonObject, old: JsonObject | undefined): readonly Cause[] {
   const [spec, metadata] = [objectAt(object, 'spec'), objectAt(object, 'metadata')];
   const causes = old === undefined ? [...nameOfCrdCauses(metadata, spec), ...specCauses(spec, {})] : [];

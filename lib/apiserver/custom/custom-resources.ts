@@ -156,7 +156,7 @@ export class CustomResources {
     if (approval !== undefined) conditions.push(approval);
     await this.#notify(known, naming.accepted, conditions, signal);
     await this.#served.record(crd);
-    // Another definition may wait for a name that this one has given up.
+    // Another definition may be waiting for a name that this one has released.
     if (!deepEqual(crd.acceptedNames, naming.accepted)) this.#askGroup(crd);
     return done;
   }

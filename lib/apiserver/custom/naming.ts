@@ -48,7 +48,7 @@ export function nameCrd({ names, acceptedNames }: Crd, taken: TakenNames): Namin
   const kind = choose('kind', taken.kinds, 'KindConflict');
   const listKind = choose('listKind', taken.kinds, 'ListKindConflict');
   const accepted = { plural, singular, shortNames, kind, listKind, categories: names.categories };
-  // With several conflicts, the last is reported.
+  // As in Kubernetes, only the last of several conflicts is reported.
   const [reason, message] = conflicts.at(-1) ?? ['NoConflicts', 'no conflicts found'];
   const status = conflicts.length === 0 ? 'True' : 'False';
   return { accepted, condition: { type: 'NamesAccepted', status, reason, message } };

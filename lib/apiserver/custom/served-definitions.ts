@@ -7,7 +7,7 @@ import { formOf, hash, resourcesOfCrd, SchemaModels } from './custom-resource.ts
 import { StoredForm } from './stored-form.ts';
 import { isObject } from '../../json/json.ts';
 
-/** The served parts of a definition. */
+/** What is kept about a served definition. */
 interface Served {
   readonly uid: string;
   readonly models: SchemaModels;

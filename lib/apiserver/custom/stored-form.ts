@@ -59,7 +59,7 @@ export class StoredForm {
     if (key === this.#form.key) this.#since = since;
   }
 
-  /** Converts between the stored form and that of a version. */
+  /** The codec between the stored form and the form of a version. */
   codec(version: string): Codec {
     const madeFor = this.#form.key;
     return {

@@ -1,4 +1,4 @@
-/** Discovery of everything in one document (KEP-3352; k8s.io/api `apidiscovery/v2/types.go`). */
+/** Aggregated discovery: all kinds in one document (KEP-3352; k8s.io/api `apidiscovery/v2/types.go`). */
 import { matches, parseAccept } from '../render/accept.ts';
 import type { Resource, Subresource } from '../resources/resource.ts';
 import type { Group, GroupVersion } from './groups.ts';

@@ -8,7 +8,7 @@ export function hashOf(content: string | Uint8Array): string {
   return createHash('sha256').update(content).digest('hex').toUpperCase();
 }
 
-/** The answer with a document, in the form that the Accept header asks for; 304 for a client that already has it. */
+/** The answer with a document, in the form that the Accept header requests; 304 for a client that already has it. */
 export function taggedAnswer(
   request: PlainRequest,
   hash: string,
@@ -26,7 +26,7 @@ export function headerOf(request: PlainRequest, name: string): string | undefine
   return typeof value === 'string' || value === undefined ? value : value.join(', ');
 }
 
-/** If-None-Match compares weakly (RFC 9110, section 13.1.2). */
+/** Whether If-None-Match contains the tag; it is compared weakly (RFC 9110, section 13.1.2). */
 function hasTag(header: string | undefined, hash: string): boolean {
   if (header === undefined) return false;
   return header

@@ -4,7 +4,7 @@ import type { Registry } from '../resources/registry.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import { compareVersions } from '../resources/version-order.ts';
 
-/** The kinds of one version of a group, by name. */
+/** The kinds of one version of a group, sorted by name. */
 export interface GroupVersion {
   readonly group: string;
   readonly version: string;
@@ -21,7 +21,7 @@ export interface Group {
 }
 
 /**
- * The order of the built-in groups: `groupPriorityMinimum` of their APIServices (kubernetes
+ * Priorities of the built-in groups: `groupPriorityMinimum` of their APIServices (kubernetes
  * `pkg/controlplane/apiserver/aggregator.go` and `cmd/kube-apiserver/app/aggregator.go`).
  */
 const builtInPriorities: ReadonlyMap<string, number> = new Map([
@@ -46,7 +46,7 @@ const builtInPriorities: ReadonlyMap<string, number> = new Map([
   ['flowcontrol.apiserver.k8s.io', 16_100],
 ]);
 
-/** For all other groups (apiextensions `crdregistration_controller.go`). */
+/** Priority of all other groups (apiextensions `crdregistration_controller.go`). */
 const customPriority = 1_000;
 
 /** All groups, sorted by priority, then by name. */

@@ -39,7 +39,7 @@ export function apiResourceList({ apiVersion, resources }: GroupVersion): object
   };
 }
 
-/** All but the core group, which is at `/api`. */
+/** Whether the group is not the core group, which is at `/api`. */
 export function isNamed({ name }: Group): boolean {
   return name !== '';
 }

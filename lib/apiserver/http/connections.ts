@@ -92,7 +92,7 @@ export async function listen(server: Server, address: ListenAddress): Promise<Li
       await removeDeadSocket(address.socketPath);
       const before = process.umask(0o177);
       try {
-        // Binds before it returns.
+        // `listen` binds the socket before it returns, so the umask applies.
         server.listen(address.socketPath);
       } finally {
         process.umask(before);

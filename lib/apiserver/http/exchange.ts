@@ -13,7 +13,7 @@ export class Exchange {
   /** For metrics: a Kubernetes verb in lower case or, for other paths, an HTTP method in upper case. */
   verb: string;
   resource = '';
-  /** A watch, or a text that may be followed: has no time limit, and is ended when the server stops. */
+  /** Whether this is a watch or a text that may be followed: it has no time limit, and is ended when the server stops. */
   isLong = false;
   /** Since when the client has read nothing; `undefined` if it is not behind. */
   stalledSinceMs: number | undefined;

@@ -11,7 +11,7 @@ export interface PlainRequest {
 
 export interface PlainAnswer {
   readonly code: number;
-  /** At least `content-type` if it has a body. */
+  /** With at least `content-type` if there is a body. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array;
 }

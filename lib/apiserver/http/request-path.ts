@@ -11,7 +11,7 @@
  */
 import { apiErrors } from '../resources/api-error.ts';
 
-/** The objects of a kind, one of them, or a part of one. */
+/** The path of all objects of a kind, of one object, or of its subresource. */
 export interface ResourcePath {
   readonly kind: 'resource';
   readonly group: string;
@@ -49,7 +49,7 @@ export function readPath(raw: string): ResourcePath | PlainPath {
   while (end > 1 && parts[end - 1] === '') end--;
   const prefix = parts[1];
   const first = prefix === 'api' ? 2 : prefix === 'apis' ? 3 : 0;
-  // At least a version and what comes after it.
+  // A resource path has at least a version and one more segment.
   if (first === 0 || end < first + 2) return { kind: 'plain', path };
   for (let at = 2; at < end; at++) assertSegment(parts[at] as string);
   if (unprintable.test(path)) throw apiErrors.noRoute();

@@ -74,7 +74,7 @@ export class RequestServer {
     this.#active.follow(server);
     server.on('clientError', (error: Error & { code?: string }, socket) => {
       this.traffic.badConnections++;
-      // A started answer cannot be followed by another one.
+      // If the answer has begun, another one cannot follow.
       if (this.#active.isAnswering(socket)) socket.destroy();
       else refuseConnection(error, socket);
     });
@@ -108,7 +108,7 @@ export class RequestServer {
 
   /** @param refusal answers the request, whatever it contains. */
   take(request: IncomingMessage, response: ServerResponse, refusal?: ApiError): void {
-    // Writing to a client that has gone causes an error event, which has no other listener.
+    // Writing to a client that has disconnected causes an error event, which has no other listener.
     response.on('error', ignore);
     const { mounted } = this.#options;
     if (refusal === undefined && mounted !== undefined && isBelow(mounted.path, request.url)) {
@@ -224,7 +224,7 @@ export class RequestServer {
 
   #sendPlain(exchange: Exchange, method: string, path: string, query: URLSearchParams): void {
     const { headers } = exchange.request;
-    // Unknown paths are 404 for all methods, known ones 405 for all but GET.
+    // Unknown paths get 404 for all methods, known ones 405 for all methods but GET.
     for (const route of this.#options.routes) {
       const answer = route({ method: 'GET', path, query, headers });
       if (answer === undefined) continue;
@@ -308,7 +308,7 @@ export class RequestServer {
     const reported = this.#reported(exchange, error);
     const { response } = exchange;
     if (response.headersSent || response.destroyed) {
-      // Half an answer must not look like a whole one.
+      // Breaks off the connection, so that a partial answer does not look complete.
       if (!response.writableEnded) exchange.destroy();
       return;
     }

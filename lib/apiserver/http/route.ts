@@ -15,7 +15,7 @@ export interface ResourceRoute {
 /** Subresources that need a kubelet, which this server lacks. Clients show the message to their users. */
 const ofKubelets: ReadonlySet<string> = new Set(['attach', 'exec', 'portforward', 'proxy']);
 
-/** 405, with the allowed methods. */
+/** The error 405, with the allowed methods. */
 export class MethodNotAllowedError extends ApiError {
   readonly allow: string;
 

@@ -14,7 +14,7 @@ export function writeHead(exchange: Exchange, code: number, headers: string[]): 
   headers.push('Audit-Id', exchange.auditId, 'Cache-Control', 'no-cache, private');
   if (exchange.warnings.length > 0) {
     for (const value of warningHeaders(exchange.warnings)) {
-      // The headers of a watch are sent without a body: see withWarnings.
+      // The headers of a watch are sent before its body, so they may only contain ASCII: see withWarnings.
       headers.push('Warning', exchange.isLong ? value.replaceAll(/[^ -~]+/g, '?') : value);
     }
   }

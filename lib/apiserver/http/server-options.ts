@@ -16,10 +16,10 @@ interface RequestHandler {
 export type Authenticate = (authorization: string | undefined) => User | undefined;
 
 export type ListenAddress =
-  /** Port 0 takes any free one. */
+  /** Port 0 means any free port. */
   { readonly host: string; readonly port: number } | { readonly socketPath: string };
 
-/** PEM. */
+/** Key and certificate in PEM. */
 export interface TlsKeys {
   readonly key: string;
   readonly cert: string;

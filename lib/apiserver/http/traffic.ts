@@ -3,7 +3,7 @@ import { byLabel, metricFamily } from '../../telemetry/metric-family.ts';
 import { Histogram } from '../../telemetry/histogram.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 
-/** Seconds; those of apiserver_request_duration_seconds that are useful on one machine. */
+/** In seconds: the buckets of apiserver_request_duration_seconds that are useful on one machine. */
 const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
 interface RequestCount {
@@ -11,7 +11,7 @@ interface RequestCount {
   value: number;
 }
 
-/** Plain numbers; cheap enough to be kept even if they are never read. */
+/** Counters as plain numbers, cheap enough to be kept even if they are never read. */
 export class Traffic {
   readonly #requests = new Map<string, RequestCount>();
   readonly #latencies = new Map<string, Histogram>();

@@ -1,4 +1,4 @@
-/** A watch as an endless answer: lines of events, as fast as the client takes them and no faster. */
+/** Sends a watch as an endless answer: lines of events, only as fast as the client reads them. */
 import type { Format } from '../render/format.ts';
 import type { Renderer } from '../render/renderer.ts';
 import type { ApiError } from '../resources/api-error.ts';

@@ -148,7 +148,7 @@ class Gnostic {
     }
   }
 
-  /** An Any contains YAML; JSON is valid YAML. */
+  /** Writes an Any, which contains YAML: JSON is valid YAML. */
   #any(value: unknown): void {
     this.#writer.text(2, `${JSON.stringify(value)}\n`);
   }

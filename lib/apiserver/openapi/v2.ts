@@ -79,9 +79,8 @@ const copied: readonly string[] = [
 ];
 
 /**
- * A schema in version 2, which has no `oneOf`, `anyOf`, `not` and `nullable`. Keywords without an equivalent
- * are omitted, and so is all that would make kubectl refuse a valid object (apiextensions
- * `pkg/controller/openapi/v2/conversion.go`).
+ * A schema in version 2, which has no `oneOf`, `anyOf`, `not` and `nullable`. Omits keywords without an equivalent, and
+ * everything that would make kubectl refuse a valid object (apiextensions `pkg/controller/openapi/v2/conversion.go`).
  */
 export function schemaOf(schema: JsonObject): JsonObject {
   const result: JsonObject = {};

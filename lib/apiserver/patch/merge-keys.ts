@@ -1,7 +1,7 @@
 /**
- * How a strategic merge patch merges the lists of the built-in types: the facts of the struct tags
- * `patchStrategy` and `patchMergeKey` in k8s.io/api as of Kubernetes 1.34. A list that is not named here is
- * replaced as a whole (tolerations, taints, args, rules); a map is merged.
+ * How a strategic merge patch merges the lists of the built-in types, from the struct tags `patchStrategy` and
+ * `patchMergeKey` in k8s.io/api as of Kubernetes 1.34. A list that is not named here is replaced as a whole
+ * (tolerations, taints, args, rules); a map is merged.
  *
  * These keys differ from those of server-side apply: here ports of a container are merged by `containerPort`
  * alone, there by `containerPort` and `protocol`.

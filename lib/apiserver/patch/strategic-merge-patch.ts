@@ -224,8 +224,8 @@ function unknownDirective(found: unknown): Refusal {
 export type ItemKey = (item: unknown) => unknown;
 
 /**
- * The order of a merged list. Items that the patch names have its order; items that only the server has keep
- * their own order, and their place before or after the others as in the live list.
+ * The order of a merged list. Items that the patch names have the patch's order; items that only the server has keep
+ * their own order, and come before or after the others as in the live list.
  *
  * @param merged all items, in any order.
  * @param wanted items in the order that the patch wants; those missing in `merged` are ignored.

@@ -42,7 +42,7 @@ export interface Field {
 export interface Message {
   /** `core.Pod`. */
   readonly name: string;
-  /** In the order of the JSON. */
+  /** In the order of the fields in JSON. */
   readonly fields: readonly Field[];
   readonly byNumber: readonly (Field | undefined)[];
   /** Makes the JSON, if that is not an object with the message's fields. */

@@ -86,7 +86,7 @@ class Decoder {
     }
   }
 
-  /** An entry is a message of a key, 1, and a value, 2. */
+  /** Reads a map entry: a message with the key as field 1 and the value as field 2. */
   #addToMap(message: Message, field: Field, values: Values, depth: number): void {
     const wire = this.#wire;
     this.#expect('string', message, field);
@@ -115,7 +115,7 @@ class Decoder {
     map.set(key, value ?? (field.scalar === undefined ? [] : zeroes[field.scalar]));
   }
 
-  /** Checks that the wire type of the tag is that of the scalar; `undefined` for a message. */
+  /** Checks that the tag has the wire type of `scalar`, or of a message if that is `undefined`. */
   #expect(scalar: Scalar | undefined, message: Message, field: Field): void {
     const { wireType } = this.#wire;
     const expected = scalar === undefined ? wireTypes.bytes : wireTypeOf[scalar];

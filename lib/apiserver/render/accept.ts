@@ -5,14 +5,13 @@ export interface MediaRange {
   readonly type: string;
   /** `json`, or `*`. */
   readonly subtype: string;
-  /** All except `q`; names in lower case, values as sent. */
+  /** All parameters except `q`; names in lower case, values as sent. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 
 /**
- * The media ranges of a header, the most wanted first: by `q`, then a named type before a wildcard (as
- * github.com/munnerz/goautoneg sorts them), then in the order sent. Those with `q=0` and broken ones are
- * omitted.
+ * The media ranges of a header, the most preferred first: sorted by `q`, then named types before wildcards (as in
+ * github.com/munnerz/goautoneg), then in the order sent. Ranges with `q=0` and invalid ones are omitted.
  */
 export function parseAccept(header: string): readonly MediaRange[] {
   const ranges: { readonly range: MediaRange; readonly quality: number }[] = [];

@@ -1,4 +1,4 @@
-/** Events of watches: a line of JSON each, `{"type":"ADDED","object":{...}}`. */
+/** Renders events of watches, each as a line of JSON: `{"type":"ADDED","object":{...}}`. */
 import { textAt } from '../../json/fields.ts';
 import type { Item } from '../resources/item.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
@@ -13,20 +13,20 @@ interface Line {
   readonly type: ChangeType;
   readonly format: Format;
   readonly withColumns: boolean;
-  /** The second for which ages in a Table were computed; 0 without ages. */
+  /** The time (in seconds) for which the ages in a Table were computed; 0 if there are no ages. */
   readonly second: number;
   readonly text: string;
 }
 
-/** Lines made of an item. Watches of a kind share the items, so each line is made only once. */
+/** Rendered lines of an item. Watches of a kind share items, so that each line is made only once. */
 const linesOfItems = new WeakMap<Item, Line[]>();
 
 /**
- * A batch of events as lines.
+ * Renders a batch of events as lines.
  *
- * @param format of a watch, in JSON.
+ * @param format of the watch; always JSON.
  * @param now for ages in Tables.
- * @param withColumns whether the first Table has its columns: true for the first batch of a watch; all later
+ * @param withColumns whether the first Table includes its columns: true for the first batch of a watch; all later
  * events omit them (apiserver `pkg/endpoints/handlers/response.go`, watchEmbeddedEncoder).
  */
 export function renderEvents(
@@ -93,7 +93,7 @@ function tableOf(
   return `${tableStart(JSON.stringify({ resourceVersion: version }), columns, format)}${row}${tableEnd}`;
 }
 
-/** A bookmark is an object of the kind with nothing but a version; KEP-3157 for the annotation. */
+/** Renders a bookmark: an object of the kind with only a resourceVersion and perhaps an annotation (KEP-3157). */
 function bookmarkLine(
   event: Extract<WatchEvent, { readonly type: 'BOOKMARK' }>,
   resource: Resource,

@@ -1,41 +1,41 @@
-/** In which form a client wants objects: what the Accept header and the query say. */
+/** The form in which a client wants objects, from the Accept header and the query. */
 import { apiErrors } from '../resources/api-error.ts';
 import { matches, type MediaRange, parseAccept } from './accept.ts';
 
 export type AnswerKind = 'item' | 'list' | 'watch';
 
-/** How much of an object is in a row of a Table (meta/v1 IncludeObjectPolicy). */
+/** How much of the object each row of a Table contains (meta/v1 IncludeObjectPolicy). */
 type IncludeObject = 'None' | 'Metadata' | 'Object';
 
-/** There is one instance of each, so that formats can be compared and be keys. */
+/** Equal formats are the same instance, so that they can be compared with `===` and be keys. */
 export interface Format {
   readonly encoding: 'json' | 'yaml';
-  /** `metadata`: PartialObjectMetadata. */
+  /** `metadata` means PartialObjectMetadata. */
   readonly shape: 'object' | 'metadata' | 'table';
-  /** Version of the group meta.k8s.io, for metadata and Tables. */
+  /** The version of meta.k8s.io for PartialObjectMetadata and Tables. */
   readonly metaVersion: 'v1' | 'v1beta1';
   readonly includeObject: IncludeObject;
-  /** With line breaks and indentation. */
+  /** Whether to add line breaks and indentation. */
   readonly pretty: boolean;
-  /** For the header of the answer. */
+  /** The Content-Type of the answer. */
   readonly contentType: string;
 }
 
-/** The media types offered in the text of a 406. */
+/** The media types that the message of a 406 names. */
 export const offeredMediaTypes: readonly string[] = ['application/json', 'application/yaml'];
 
 const formats = new Map<string, Format>();
-/** Results by header; clients send few different ones. */
+/** Cached results, keyed by header: clients send few different ones. */
 const negotiated = new Map<string, Format | undefined>();
 const negotiatedLimit = 512;
 
 /**
- * Chooses the form of an answer. Without a header it is JSON. A watch is always JSON. Of a header with several
- * media ranges, the first that can be served counts, so that `application/vnd.kubernetes.protobuf, application/json`
- * is answered in JSON (apiserver `pkg/endpoints/handlers/negotiation/negotiate.go`).
+ * Chooses the form of an answer: JSON without an Accept header, always JSON for a watch. If the header has several media
+ * ranges, the first that can be served counts, so that `application/vnd.kubernetes.protobuf, application/json` is answered
+ * in JSON (apiserver `pkg/endpoints/handlers/negotiation/negotiate.go`).
  *
- * @returns `undefined` if nothing suits: 406.
- * @throws {ApiError} 400 for an `includeObject` that does not exist, where a Table is wanted.
+ * @returns `undefined` if no range can be served, which is answered with 406.
+ * @throws {ApiError} 400 for an invalid `includeObject` if a Table is requested.
  */
 export function negotiate(
   accept: string | undefined,
@@ -73,7 +73,7 @@ function formatOfRange(
   if (!isJson && (what === 'watch' || stream !== '' || !matches(range, 'application', 'yaml')))
     return undefined;
   if (stream !== '' && stream !== 'watch') return undefined;
-  // The version of the server's own group: no server has more than one (AllowsServerVersion).
+  // `sv` requests a version of the server's own group, which no server supports (AllowsServerVersion).
   if ((parameters.get('sv') ?? '') !== '') return undefined;
   const encoding = isJson ? 'json' : 'yaml';
   const wanted = { encoding, pretty: pretty || parameters.get('pretty') === '1' } as const;
@@ -119,7 +119,7 @@ function includeObjectOf(value: string): IncludeObject {
   );
 }
 
-/** As Go's strconv.ParseBool. */
+/** Parses a boolean like Go's strconv.ParseBool. */
 function isTrue(value: string): boolean {
   return ['1', 't', 'T', 'true', 'TRUE', 'True'].includes(value);
 }

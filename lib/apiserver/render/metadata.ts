@@ -1,4 +1,4 @@
-/** Objects without all but their metadata (meta.k8s.io PartialObjectMetadata), and the metadata of lists. */
+/** Renders only the metadata of objects (meta.k8s.io PartialObjectMetadata), and the metadata of lists. */
 import type { ItemList } from '../verbs/request.ts';
 import type { Format } from './format.ts';
 

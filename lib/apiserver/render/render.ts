@@ -1,4 +1,4 @@
-/** Objects and lists as the bytes of an answer. Events of watches are in events.ts. */
+/** Renders objects and lists as the text of an answer. Events of watches are in events.ts. */
 import { textAt } from '../../json/fields.ts';
 import { type Item, textHead } from '../resources/item.ts';
 import { jsonText, parseJson } from '../resources/json-text.ts';
@@ -9,28 +9,27 @@ import { listMetadata, partialMetadata } from './metadata.ts';
 import { layoutOf, tableEnd, tableRow, tableStart } from './table.ts';
 import { Document, isScalar, visit } from 'yaml';
 
-/** Characters of a part of a list of texts: few enough that a client gets the first ones soon, many enough for a write. */
+/** Characters in a part of a list of stored texts: few enough that the first part is sent soon, but enough to be worth a write. */
 const textPartSize = 256 * 1024;
 /**
- * For everything else, which takes longer to make: the loop should be free again after a few milliseconds.
+ * The same for all other lists, which take longer to render: the event loop has to be free again after a few milliseconds.
  */
 const madePartSize = 32 * 1024;
 
-/** An object alone. `now` is for ages in Tables. */
+/** Renders a single object. @param now - For ages in Tables. */
 export function renderItem(item: Item, format: Format, now: Date): string {
   return inEncoding(itemJson(item, format, now), format);
 }
 
-/** An answer that is not an item: a Status. It has the same form in any requested shape, as in Kubernetes. */
+/** Renders an answer that is not an item: a Status. As in Kubernetes, it has the same form whatever shape was requested. */
 export function renderBody(body: object, format: Pick<Format, 'encoding' | 'pretty'>): string {
   if (format.encoding === 'yaml') return toYaml(body);
   return format.pretty ? `${jsonText(body, 2)}\n` : jsonText(body);
 }
 
 /**
- * A list, in consecutive parts. Stored texts are joined unchanged: nothing is parsed for a request of
- * objects. Items of custom kinds have their `kind` and `apiVersion`, those of built-in kinds do not: Go's
- * types of lists omit them.
+ * Renders a list in consecutive parts. If whole objects were requested, stored texts are joined unchanged, without parsing.
+ * Items of custom kinds have `kind` and `apiVersion`; those of built-in kinds do not, as Go's list types omit them.
  */
 export function* renderList(list: ItemList, format: Format, now: Date): Generator<string, void, undefined> {
   if (format.encoding === 'yaml' || format.pretty) {
@@ -112,17 +111,17 @@ function inEncoding(json: string, format: Format): string {
   return renderBody(parseJson(json) as object, format);
 }
 
-/** Read as something else by Go's YAML (octal numbers of YAML 1.2, the `=` and `<<` of 1.1), not by ours. */
+/** Plain texts that Go's YAML library, but not the one used here, reads as other values: octal numbers of YAML 1.2, `=` and `<<` of 1.1. */
 const ambiguous = /^(?:[-+]?0[oO].*|=|<<)$/;
 
 const mergeTag = 'tag:yaml.org,2002:merge';
 
-/** YAML that means the same in 1.1 (Go's, which kubectl uses) and in 1.2: `yes` and `1_0` are quoted. */
+/** YAML with the same meaning in 1.1 (Go's, which kubectl uses) and 1.2: `yes` and `1_0` are quoted. */
 export function toYaml(value: unknown): string {
   const document = new Document(value, {
     version: '1.1',
     aliasDuplicateObjects: false,
-    // With it, every `<<` is a merge, also a quoted one.
+    // Without the merge tag, with which every `<<` would be a merge, even a quoted one.
     customTags: (tags) => tags.filter((tag) => typeof tag === 'string' || tag.tag !== mergeTag),
   });
   visit(document, {

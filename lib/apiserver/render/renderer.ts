@@ -1,10 +1,10 @@
-/** The HTTP side's interface for turning answers into text. */
+/** The interface by which HTTP renders answers. */
 import { renderEvents } from './events.ts';
 import { negotiate } from './format.ts';
 import { renderBody, renderItem, renderList } from './render.ts';
 import { renderTexts, takesTexts } from './texts.ts';
 
-/** All of this room as one object. */
+/** All functions of this folder that HTTP uses. */
 export const renderer = {
   negotiate,
   renderItem,

@@ -1,4 +1,4 @@
-/** Tables: what `kubectl get` prints, made by the server (meta.k8s.io/v1 Table). */
+/** Renders Tables, from which `kubectl get` prints (meta.k8s.io/v1 Table). */
 import { textAt } from '../../json/fields.ts';
 import { nameColumn } from '../builtin/columns/column.ts';
 import type { Item } from '../resources/item.ts';
@@ -17,8 +17,8 @@ interface Layout {
 const layouts = new WeakMap<Resource, Layout>();
 
 /**
- * The columns of a kind: its name comes first unless the kind has a column of that name (events show it last; a column
- * `Name` of a custom resource is another one).
+ * The columns of a kind. The object's name comes first, unless a built-in kind has its own column `Name` (events have it
+ * last). In a custom resource, a printer column `Name` is an additional column.
  */
 export function layoutOf(resource: Resource): Layout {
   let layout = layouts.get(resource);
@@ -51,13 +51,13 @@ export function tableStart(metadata: string, columns: string | undefined, format
 
 export const tableEnd = ']}';
 
-/** JSON of a TableRow. `text` is the object's own JSON. */
+/** JSON of a TableRow for an item. */
 export function tableRow(resource: Resource, item: Item, format: Format, now: Date): string {
   const { object } = item;
   return rowOf(resource, object, format, now, format.includeObject === 'Object' ? item.text : '');
 }
 
-/** The same for an object that is no item: a bookmark. */
+/** JSON of a TableRow for an object that is not an item, such as a bookmark. @param text - JSON of the object. */
 export function rowOf(
   resource: Resource,
   object: JsonObject,
@@ -83,7 +83,7 @@ function cellOf(column: Column, object: JsonObject, now: Date): string {
   try {
     return JSON.stringify(column.cell(object, now)) ?? 'null';
   } catch {
-    // One object that a column cannot read must not hide all others.
+    // An object that a column cannot read must not hide all others.
     return '"<invalid>"';
   }
 }

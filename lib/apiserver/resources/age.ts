@@ -1,15 +1,15 @@
 /** Ages as kubectl prints them (apimachinery `pkg/util/duration/duration.go`, HumanDuration). */
 
 /**
- * How long ago a time was: two units if the first is small, one if it is large.
+ * The time since a timestamp: in two units if the number of the first is small (`3h5m`), otherwise in one (`12h`).
  *
- * @param timestamp as in RFC 3339; anything else is `<invalid>`, as are times that are more than a second ahead.
+ * @param timestamp in RFC 3339. The result is `<invalid>` for any other text, and for a time more than a second in the future.
  */
 export function ageSince(timestamp: string, now: Date): string {
   const sinceMs = now.getTime() - Date.parse(timestamp);
   if (Number.isNaN(sinceMs)) return '<invalid>';
   const seconds = Math.trunc(sinceMs / 1000);
-  // Clocks differ by a little; by more, the time is wrong.
+  // Clocks may differ slightly; if the difference is larger, the time is wrong.
   if (seconds < -1) return '<invalid>';
   if (seconds < 0) return '0s';
   const minutes = Math.trunc(seconds / 60);

@@ -1,5 +1,5 @@
 /**
- * Errors of a request, as the `Status` that answers it. Reasons, codes and wording are those of
+ * Errors of requests, with the `Status` that is the answer. Reasons, codes and wording are those of
  * k8s.io/apimachinery `pkg/api/errors/errors.go` as of Kubernetes 1.35.
  */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
@@ -43,7 +43,7 @@ interface ApiErrorParts {
   readonly reason: string;
   readonly message: string;
   readonly details?: StatusFailure['details'] | undefined;
-  /** For `metadata.continue` of a list whose token has expired. */
+  /** `metadata.continue` of the Status, for a list whose token has expired. */
   readonly continue?: string | undefined;
 }
 
@@ -73,7 +73,7 @@ export class ApiError extends RampartError {
 }
 
 export const apiErrors = {
-  /** About an object, or its kind if `name` is ''. */
+  /** An error about an object, or about its kind if `name` is ''. */
   about: ({ group, plural }: Subject, name: string, parts: AboutParts): ApiError => {
     const { code, reason, message, causes } = parts;
     const details = {
@@ -105,7 +105,7 @@ export const apiErrors = {
       details: {},
     }),
 
-  /** A subresource that a cluster has and this server has not. */
+  /** The subresource exists in a cluster, but not on this server. */
   notServed: (subject: Subject, subresource: string): ApiError =>
     new ApiError({
       code: 404,
@@ -151,7 +151,7 @@ export const apiErrors = {
       message: `Operation cannot be fulfilled on ${groupResource(subject)} ${quoted(name)}: ${why}`,
     }),
 
-  /** The object is not at the version that the client has seen. */
+  /** The object has changed since the client read it. */
   changed: (subject: Subject, name: string): ApiError =>
     apiErrors.conflict(
       subject,

@@ -1,6 +1,6 @@
-/** The messages of Go's decoder for JSON of another type than its field (sigs.k8s.io/json). */
+/** The messages of Go's decoder for values of the wrong type (sigs.k8s.io/json). */
 
-/** A value of another type than it has to be. The message is for the client. */
+/** The error for a value of the wrong type. The message is for the client. */
 export class GoTypeError extends TypeError {
   override readonly name: string = 'GoTypeError';
 }

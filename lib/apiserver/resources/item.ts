@@ -1,11 +1,11 @@
-/** Stored objects as a version of their kind shows them, and back. */
+/** Converts stored objects into the form of a version of their kind, and back. */
 import { isObject, type JsonObject } from '../../json/json.ts';
 import type { Change, ChangeType, StoredObject, VersionedText } from '../store/object.ts';
 import { jsonText, parseJson } from './json-text.ts';
 import { metadataText } from './metadata-text.ts';
 import type { Codec, Resource } from './resource.ts';
 
-/** An object in an answer. Its text is made from the object, or the object from the text, on demand. */
+/** An object in an answer. Object and text are made from each other on demand. */
 export class Item {
   readonly resource: Resource;
   readonly #stored: StoredObject | undefined;
@@ -31,17 +31,17 @@ export class Item {
     return new Item(resource, stored, codec?.showsAsStored?.(stored) === true ? undefined : codec, undefined);
   }
 
-  /** For an object that is not stored: the result of a dry run, a subresource. */
+  /** An item for an object that is not stored: the result of a dry run, a subresource. */
   static ofObject(resource: Resource, object: JsonObject): Item {
     return new Item(resource, undefined, undefined, object);
   }
 
-  /** Where it was stored; `undefined` if it is not. */
+  /** The stored object from which the item was made; `undefined` for {@link ofObject}. */
   get stored(): StoredObject | undefined {
     return this.#stored;
   }
 
-  /** The object. Shared by all who read it: never changed. */
+  /** The object. It is shared by all readers, so never change it. */
   get object(): JsonObject {
     this.#object ??= this.#decode();
     return this.#object;
@@ -52,7 +52,7 @@ export class Item {
     return this.#text;
   }
 
-  /** JSON of its metadata. */
+  /** JSON of the object's metadata. */
   get metadataText(): string {
     const isShown = this.#stored !== undefined && this.#codec === undefined;
     return (isShown ? metadataText(this.#stored) : undefined) ?? jsonText(this.object['metadata'] ?? {});
@@ -71,10 +71,10 @@ export interface ItemChange {
   readonly item: Item;
 }
 
-/** One item for each requested version of the kind: few. */
+/** Items of a stored object, one for each requested version of the kind. */
 const itemsOfObjects = new WeakMap<StoredObject, Item[]>();
 
-/** The item of a stored object: the same one for all who ask for a version of the kind, so that its text is made once. */
+/** The item of a stored object, the same for all callers with the same version of the kind, so that its text is made only once. */
 export function sharedItem(resource: Resource, stored: StoredObject): Item {
   let items = itemsOfObjects.get(stored);
   if (items === undefined) itemsOfObjects.set(stored, (items = []));
@@ -84,21 +84,21 @@ export function sharedItem(resource: Resource, stored: StoredObject): Item {
   return item;
 }
 
-/** The item of a change: the same one for all watches of a version of the kind. */
+/** The item of a change, the same for all watches of a version of the kind. */
 export function itemOf(resource: Resource, change: Change): Item {
   return sharedItem(resource, change.object);
 }
 
-/** With what the texts of a kind begin. */
+/** The beginning of all stored texts of a kind. */
 export function textHead(apiVersion: string, kind: unknown): string {
   return `{"apiVersion":${JSON.stringify(apiVersion)},"kind":${JSON.stringify(kind)},`;
 }
 
 /**
- * The text to store an object as: `apiVersion`, `kind`, then `metadata` with `resourceVersion` first, where the
- * store puts the version, and then the labels, which selectors look for in the text.
+ * The text as which an object is stored: `apiVersion`, `kind`, then `metadata`, in which `resourceVersion` comes first, where
+ * the store inserts the version, and then the labels, which selectors search for in the text.
  *
- * @param object as this version shows it; whatever `resourceVersion` it has is left out.
+ * @param object in the form of this version; its `resourceVersion` is ignored.
  */
 export function storedText(resource: Resource, object: JsonObject): VersionedText {
   const encoded = resource.codec?.encode(object) ?? object;

@@ -1,11 +1,11 @@
 /**
- * JSON texts to values and back, with the integers that a `number` cannot hold: an int64 of Kubernetes may have
- * more than 53 bits, and is a `bigint` here.
+ * Parses and writes JSON, including integers that a `number` cannot hold: an int64 in Kubernetes may have more than
+ * 53 bits, and is then a `bigint` here.
  */
 import { parseJsonKeys } from '../../json/escaped-keys.ts';
 import { jsonInteger } from '../../json/json.ts';
 
-/** Sixteen digits are the fewest of an integer that a `number` does not hold. */
+/** An integer that a `number` cannot hold has at least 16 digits. */
 const manyDigits = /[0-9]{16}/;
 
 interface Source {
@@ -22,7 +22,7 @@ function exact(_name: string, value: unknown, { source }: Source = {}): unknown 
   return /^-?[0-9]{16,19}$/.test(source) ? jsonInteger(BigInt(source)) : value;
 }
 
-/** @param indent spaces for each level; none: in one line. @throws {TypeError} for a value that no JSON has. */
+/** @param indent spaces per level; default: everything in one line. @throws {TypeError} for a value that JSON cannot express. */
 export function jsonText(value: unknown, indent?: number): string {
   try {
     return JSON.stringify(value, undefined, indent);

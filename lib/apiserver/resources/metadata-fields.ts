@@ -1,4 +1,4 @@
-/** The fields of `metadata`, read from what a client has sent. */
+/** Reads the fields of `metadata` that a client has sent. */
 import { apiTime } from '../../kube/object/api-time.ts';
 import { isObject, type JsonObject, setField } from '../../json/json.ts';
 import { goName } from './go-decoding.ts';
@@ -12,7 +12,7 @@ export interface OwnerReference {
   readonly blockOwnerDeletion?: boolean;
 }
 
-/** `metadata` with fields of the right types only, and without those that say nothing (`''`, `{}`, `[]`). */
+/** `metadata` whose fields have the right types, without empty fields (`''`, `{}`, `[]`). */
 export interface Metadata {
   name?: string | undefined;
   generateName?: string | undefined;
@@ -30,7 +30,7 @@ export interface Metadata {
   managedFields?: readonly JsonObject[] | undefined;
 }
 
-/** A field of another type than it has to be; the message is that of Go's decoder. */
+/** The error for a field of the wrong type, with the message of Go's decoder. */
 export class MetadataTypeError extends TypeError {
   constructor(found: unknown, field: string, type: string) {
     const shown = type === 'int64' && typeof found === 'number' ? `number ${found}` : goName(found);
@@ -43,7 +43,7 @@ export class MetadataTypeError extends TypeError {
 
 interface ReadMetadata {
   readonly metadata: Metadata;
-  /** Paths of unknown fields, `metadata.foo`; they are omitted. */
+  /** Paths of unknown fields, such as `metadata.foo`, which were omitted. */
   readonly unknown: readonly string[];
 }
 
@@ -69,7 +69,7 @@ export function readMetadata(sent: unknown): ReadMetadata {
   return { metadata: reader.finish(), unknown: reader.unknown };
 }
 
-/** The metadata of a stored object, whose fields are as they have to be. Shared with the object. */
+/** The metadata of a stored object, whose fields are known to be valid. Shared with the object. */
 export function storedMetadata(object: JsonObject): Metadata {
   const { metadata } = object;
   return isObject(metadata) ? metadata : {};
@@ -127,7 +127,7 @@ class FieldReader {
         return;
       }
       case 'selfLink':
-        // Nothing reads it since Kubernetes 1.20.
+        // Dropped: Kubernetes ignores `selfLink` since 1.20.
         return;
       default:
         this.unknown.push(`metadata.${name}`);
@@ -177,7 +177,7 @@ const order = [
 ] as const;
 const fields: ReadonlySet<string> = new Set([...order, 'selfLink']);
 
-/** The fields in the order in which they are stored. */
+/** The metadata with its fields in the order in which they are stored. */
 export function orderedMetadata(found: Metadata): Metadata {
   const ordered: Record<string, unknown> = {};
   for (const name of order) {

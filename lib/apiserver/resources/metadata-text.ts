@@ -1,16 +1,16 @@
-/** The metadata of a stored object as a part of its text, so that nothing else has to be parsed. */
+/** Finds the metadata in the text of a stored object, so that the rest need not be parsed. */
 import type { StoredObject } from '../store/object.ts';
 
-/** With what metadata are stored: see `storedText`. */
+/** The beginning of stored metadata: see `storedText`. */
 const start = '{"resourceVersion":"';
 const [quote, backslash, opening, closing] = [0x22, 0x5c, 0x7b, 0x7d];
 
-/** JSON of the metadata of a stored object; undefined if its text does not begin them with the version. */
+/** JSON of the metadata of a stored object; undefined if they do not begin with the version in its text. */
 export function metadataText({ text, versionAt }: StoredObject): string | undefined {
   const begin = versionAt - start.length;
   if (begin < 0 || !text.startsWith(start, begin)) return undefined;
   let depth = 1;
-  // The version is a string that has begun.
+  // Starts after the closing quote of the version.
   let at = text.indexOf('"', versionAt) + 1;
   for (; depth > 0 && at < text.length; at++) {
     const code = text.charCodeAt(at);

@@ -13,7 +13,7 @@ import type { NameRule } from './resource.ts';
 /** Limit for the keys and values of all annotations together, in bytes. */
 const maxAnnotationsSize = 256 * 1024;
 
-/** Errors in the metadata of an object to store; empty for valid metadata. */
+/** Errors in the metadata of an object before it is stored; empty for valid metadata. */
 export function metadataCauses(
   metadata: Metadata,
   rules: { readonly namespaced: boolean; readonly nameRule: NameRule; readonly anyFinalizer: boolean },
@@ -47,7 +47,7 @@ export function metadataCauses(
 
 type Add = (field: string, value: unknown, problems: readonly string[]) => void;
 
-/** Keys seen to be right: the same few come again and again. Bounded, as clients can send ever new ones. */
+/** Cache of valid keys: the same few occur again and again. Bounded, because clients can send any number of new ones. */
 const rightKeys = new Set<string>();
 const maxRightKeys = 2_000;
 
@@ -74,7 +74,7 @@ function checkLabels(labels: Readonly<Record<string, string>>, add: Add): void {
 function checkAnnotations(annotations: Readonly<Record<string, string>>, add: Add, causes: Cause[]): void {
   let units = 0;
   for (const key of Object.keys(annotations)) {
-    // Here, case does not matter.
+    // In annotation keys, case does not matter.
     add('annotations', key, keyProblems(key.toLowerCase()));
     units += key.length + (annotations[key] ?? '').length;
   }
@@ -131,7 +131,7 @@ function checkFinalizers(finalizers: readonly string[], isAny: boolean, add: Add
   }
 }
 
-/** For Warning headers: finalizers that another writer may name the same. */
+/** Warnings about finalizers whose names could conflict with those of other writers. */
 export function finalizerWarnings(
   finalizers: readonly string[] | undefined,
   old: readonly string[] | undefined,
@@ -181,16 +181,16 @@ function emptyOf(field: keyof Metadata): unknown {
   return field === 'name' || field === 'namespace' || field === 'uid' ? '' : null;
 }
 
-/** Owners that occur twice, word for word, count once. */
+/** Removes owners that are identical to an earlier one. */
 export function withoutRepeatedOwners(owners: readonly OwnerReference[]): {
   readonly owners: readonly OwnerReference[];
-  /** Uids of the repeated ones. */
+  /** UIDs of the removed owners. */
   readonly uids: readonly string[];
 } {
   if (owners.length < 2) return { owners, uids: [] };
   const kept: OwnerReference[] = [];
   const uids: string[] = [];
-  // An object has few owners; more are compared with those of their uid only.
+  // Compares only owners with the same UID, in case there are many.
   const byUid = new Map<string | undefined, OwnerReference[]>();
   for (const owner of owners) {
     const same = byUid.get(owner.uid) ?? [];

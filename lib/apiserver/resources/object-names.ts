@@ -45,7 +45,7 @@ function lengthProblems(name: string, maxBytes: number): string[] {
 // eslint-disable-next-line no-control-regex -- these are what is looked for
 const unprintable = /[\u0000-\u001f\u007f]/;
 
-/** Kubernetes takes such names, and names of any length. Here no path could name the object afterwards. */
+/** Refuses control characters, which Kubernetes accepts in some names: here, no path could name the object afterwards. */
 function characterProblems(name: string): string[] {
   return unprintable.test(name) || !name.isWellFormed() ? ['may not contain control characters'] : [];
 }
@@ -58,13 +58,13 @@ function labelProblems(name: string): string[] {
   ];
 }
 
-/** Errors in a name as a part of a path. */
+/** Errors in a name that is a segment of a path. */
 export function pathSegmentProblems(name: string): readonly string[] {
   if (name === '.' || name === '..') return [`may not be '${name}'`];
   return ['/', '%'].filter((part) => name.includes(part)).map((part) => `may not contain '${part}'`);
 }
 
-/** A dash at its end is followed by generated characters, so the rules are checked with another character in its place. */
+/** Generated characters follow a dash at the end, so another character replaces it for the check of the rules. */
 export function withoutTrailingDash(generateName: string): string {
   return generateName.length > 1 && generateName.endsWith('-')
     ? `${generateName.slice(0, -2)}a`
@@ -76,7 +76,7 @@ const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
 const randomLength = 5;
 const maxBase = 63 - randomLength;
 
-/** A name that begins as asked (apiserver `pkg/storage/names/generate.go`). */
+/** A generated name that begins with `base` (apiserver `pkg/storage/names/generate.go`). */
 export function generatedName(base: string): string {
   let name = base.slice(0, maxBase);
   for (let index = 0; index < randomLength; index++) name += alphabet[randomInt(alphabet.length)] ?? '';

@@ -2,7 +2,7 @@ import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { Listeners } from '../../time/listeners.ts';
 import { apiVersionOf, type Resource } from './resource.ts';
 
-/** All versions of one kind, which may be of several groups: events are shown by two. */
+/** All versions of one kind, which may belong to several groups: events are served by two. */
 interface ResourceSet {
   /** In order of preference. */
   readonly versions: readonly Resource[];
@@ -22,7 +22,7 @@ export class Registry {
     return this.#generation;
   }
 
-  /** Every version of every kind, in the order in which they came. */
+  /** All versions of all kinds, in the order in which they were added. */
   get all(): readonly Resource[] {
     this.#all ??= [...this.#sets.values()].flatMap(({ versions }) => versions);
     return this.#all;
@@ -32,22 +32,22 @@ export class Registry {
     return this.#sets.values();
   }
 
-  /** Finds it by the parts of a path: `/apis/GROUP/VERSION/PLURAL`. */
+  /** Finds a resource by the parts of a path: `/apis/GROUP/VERSION/PLURAL`. */
   find(group: string, version: string, plural: string): Resource | undefined {
     return this.#byPath.get(`${group}/${version}/${plural}`);
   }
 
-  /** Finds it by the fields of an object. Slow: for owner references and the like. */
+  /** Finds a resource by the fields of an object. Slow: only for owner references and the like. */
   findKind(apiVersion: string, kind: string): Resource | undefined {
     return this.all.find((resource) => resource.kind === kind && apiVersionOf(resource) === apiVersion);
   }
 
-  /** The preferred version of the objects that are stored under a name. */
+  /** The preferred version of the kind that is stored under a name. */
   findStored(storeName: string): Resource | undefined {
     return this.#sets.get(storeName)?.versions[0];
   }
 
-  /** Replaces the versions that are served for the same objects. @throws {RampartError} `INPUT` for unrelated versions. */
+  /** Adds the versions of a kind, replacing its previous ones. @throws {RampartError} `INPUT` for versions of different kinds. */
   add(versions: readonly Resource[]): void {
     const [first] = versions;
     if (
@@ -73,7 +73,7 @@ export class Registry {
     this.#changed();
   }
 
-  /** Calls back after each change, until the result is disposed. */
+  /** Calls the listener after each change, until the result is disposed. */
   onChange(listener: () => void): Disposable {
     return this.#listeners.add(listener);
   }

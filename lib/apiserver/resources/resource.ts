@@ -36,56 +36,56 @@ export interface Resource extends ResourceNames {
   readonly group: string;
   readonly version: string;
   readonly namespaced: boolean;
-  /** Under which the store has the objects, the same for all versions: `pods`, `deployments.apps`. */
+  /** The name under which the objects are stored, the same for all versions: `pods`, `deployments.apps`. */
   readonly storeName: string;
-  /** The apiVersion that stored texts have; see {@link codec}. */
+  /** The apiVersion in stored texts; see {@link codec}. */
   readonly storedApiVersion: string;
   readonly verbs: ReadonlySet<Verb>;
   readonly subresources: ReadonlyMap<string, Subresource>;
-  /** Columns of a Table besides those of every kind; their cells are computed for each object. */
+  /** Columns of a Table, besides those that all kinds have. */
   readonly columns: readonly Column[];
   /** Fields for field selectors besides `metadata.name` and `metadata.namespace`. Absent fields read as ''. */
   readonly selectableFields: ReadonlyMap<string, (object: JsonObject) => string>;
   readonly strategy: Strategy;
   /**
-   * Converts between stored and shown form; `undefined` if both are the same, so that the text can be sent
+   * Converts between the stored form and that of this version; `undefined` if both are the same, so that texts can be sent
    * unchanged.
    */
   readonly codec: Codec | undefined;
-  /** For a deprecated version: the warning that every answer carries. */
+  /** For a deprecated version, the warning in every answer. */
   readonly deprecation: string | undefined;
   /** Compiled on first use, then kept. */
   readonly model: ResourceModel;
   readonly openApi: OpenApiModel;
-  /** Whether a CustomResourceDefinition made it. */
+  /** Whether a CustomResourceDefinition defines the kind. */
   readonly isCustom: boolean;
 }
 
 export interface ResourceModel {
   readonly schema: CompiledSchema;
   /**
-   * Converts a sent object into its stored form, in place, before defaults: built-in kinds have Go's types. Throws a
-   * `GoTypeError` for a value of another type.
+   * Converts a sent object as Go would decode it, in place, before defaults are filled in; only for built-in kinds. Throws a
+   * `GoTypeError` for a value of the wrong type.
    */
   decode?(object: JsonObject): void;
   readonly applyType: ApplyType;
-  /** `undefined`: strategic merge patches are refused with 415, as for all custom resources. */
+  /** How strategic merge patches merge lists; `undefined` if they are refused with 415, as for all custom resources. */
   readonly patchType: PatchType | undefined;
 }
 
-/** Both directions return another object, and do not change their argument. */
+/** Both directions return a new object, and do not change their argument. */
 export interface Codec {
   readonly decode: (stored: JsonObject) => JsonObject;
   readonly encode: (shown: JsonObject) => JsonObject;
-  /** Whether the version shows this object's text unchanged, so that it can be sent so. Default: never. */
+  /** Whether this object's stored text is already in the form of the version, so that it can be sent unchanged. Default: never. */
   readonly showsAsStored?: (stored: StoredObject) => boolean;
 }
 
-/** An OpenAPI v3 schema, with the schemas that it refers to by `#/components/schemas/NAME`. */
+/** An OpenAPI v3 schema, with the schemas to which it refers by `#/components/schemas/NAME`. */
 export interface OpenApiModel {
-  /** As `io.k8s.api.core.v1.Pod`. */
+  /** The name of the schema: `io.k8s.api.core.v1.Pod`. */
   readonly name: string;
-  /** At least what is reachable from `name`; may be one map for many kinds. */
+  /** All schemas that are reachable from `name`, perhaps more: many kinds may share one map. */
   readonly definitions: ReadonlyMap<string, JsonObject>;
 }
 
@@ -93,83 +93,84 @@ export interface OpenApiModel {
 export interface Column {
   readonly name: string;
   readonly type: 'boolean' | 'date' | 'integer' | 'number' | 'string';
-  /** `name` marks the identifier; '' for other columns. */
+  /** `name` for the column that identifies the object; '' for other columns. */
   readonly format: string;
   readonly description: string;
-  /** 0 is always shown, above is shown by `kubectl get -o wide`. */
+  /** A column with 0 is always shown, one with more only by `kubectl get -o wide`. */
   readonly priority: number;
-  /** The cell; `null` for nothing. `now` is for ages. */
+  /** Makes the cell; `null` if it is empty. @param now - For ages. */
   readonly cell: (object: JsonObject, now: Date) => boolean | number | string | null;
 }
 
 export type NameRule = 'dns1035-label' | 'dns-label' | 'dns-subdomain' | 'path-segment';
 
 /**
- * The special rules of a kind. Metadata, the schema, `status` and the generation are handled elsewhere. All
- * functions get objects of this version; those that prepare change the object in place.
+ * The special rules of a kind. Metadata, the schema, `status` and the generation are handled elsewhere. All functions get
+ * objects in the form of this version; the `prepare` functions change the object in place.
  */
 export interface Strategy {
   readonly nameRule: NameRule;
   /**
-   * Which changes `metadata.generation` counts: all except metadata and `resetFields`; `none`: it is unset.
+   * Which changes `metadata.generation` counts. `all`: all changes except those of metadata and `resetFields`; `none`: the
+   * field is not set.
    */
   readonly generation: 'all' | 'none';
-  /** Top fields that only a subresource writes; usually `status` if the kind has that subresource. */
+  /** Top-level fields that only a subresource writes; usually `status` if the kind has that subresource. */
   readonly resetFields: readonly string[];
-  /** A create may set `resetFields`, too: a kubelet creates its node with a status. Default: false. */
+  /** Whether a create may set `resetFields`: a kubelet creates its node with a status. Default: false. */
   readonly createKeepsResetFields?: boolean;
-  /** PUT of an object that does not exist creates it. */
+  /** Whether PUT creates an object that does not exist. */
   readonly allowCreateOnUpdate?: boolean;
-  /** PUT without a resourceVersion is refused if this is false. Default: true. */
+  /** Whether PUT may omit the resourceVersion. Default: true. */
   readonly allowUnconditionalUpdate?: boolean;
-  /** Fills in fields that a client may omit and the schema cannot default; before validation. */
+  /** Called before validation; fills in fields that a client may omit and for which the schema has no default. */
   readonly prepareForCreate?: ((object: JsonObject) => void) | undefined;
   readonly prepareForUpdate?: ((object: JsonObject, old: JsonObject) => void) | undefined;
-  /** Rules beyond the schema. `old` is absent for a create. */
+  /** Checks the rules that the schema does not express. `old` is undefined for a create. */
   readonly validate?: ((object: JsonObject, old: JsonObject | undefined) => readonly Cause[]) | undefined;
-  /** For Warning headers. */
+  /** Returns texts for Warning headers. */
   readonly warnings?: (object: JsonObject, old: JsonObject | undefined) => readonly string[];
   /**
-   * How long an object that is being deleted stays, in seconds, when nothing else was asked for; 0 to remove it at
-   * once. Pods that run on a node have such a time.
+   * The grace period of a deletion in seconds, given the requested one; 0 to remove the object at once. Only pods that run on a
+   * node have a grace period.
    */
   readonly gracePeriodSeconds?: (object: JsonObject, asked: number | undefined) => number;
-  /** Finalizers of the kind itself, outside of `metadata.finalizers`: a namespace's `spec.finalizers`. */
+  /** Whether the object has finalizers outside of `metadata.finalizers`: a namespace's `spec.finalizers`. */
   readonly hasOwnFinalizers?: (object: JsonObject) => boolean;
-  /** Marks an object that is being deleted and has finalizers, as by a namespace's phase. In place. */
+  /** Marks an object that is being deleted and has such finalizers, in place: a namespace gets the phase `Terminating`. */
   readonly markDeleted?: (object: JsonObject) => void;
 }
 
-/** A part of an object with a path of its own. */
+/** A part of an object with its own path. */
 export interface Subresource {
   /** `status`, `scale`, `finalize`. */
   readonly name: string;
   readonly verbs: ReadonlySet<'get' | 'patch' | 'update'>;
-  /** The kind that is read and written, which for `scale` is another one. */
+  /** The kind that is read and written. For `scale`, it differs from the object's. */
   readonly group: string;
   readonly version: string;
   readonly kind: string;
-  /** The object to return, made from the stored one or the same. */
+  /** Returns the object of the subresource, made from the stored one, or that one itself. */
   readonly read: (object: JsonObject) => JsonObject;
   /**
-   * The object with what the subresource may change taken from `sent`. Another object; both arguments stay. Metadata
-   * is the object's; {@link keptMetadata} says what the caller does with it.
+   * Returns a new object in which the fields that the subresource may change are from `sent`; the arguments are not changed.
+   * Its metadata are those of `object`: see {@link keptMetadata}.
    */
   readonly write: (object: JsonObject, sent: JsonObject) => JsonObject;
   /**
-   * Metadata that a write keeps, besides what the server alone sets; everything if absent, as for custom
+   * Metadata that a write cannot change, besides what only the server sets; if absent, it can change no metadata, as for custom
    * resources (apimachinery ResetObjectMetaForStatus).
    */
   readonly keptMetadata?: readonly ('labels' | 'ownerReferences')[];
-  /** Fills in what a decode does of the metadata that was sent; it may change the object that it gets. */
+  /** Fills in defaults that depend on the sent metadata, which decoding would fill in; may change the object in place. */
   readonly fillMetadata?: (object: JsonObject) => void;
-  /** Model of the sent object, if its kind differs from the object's. */
+  /** The model of the sent object; `undefined` if it has the same kind as the stored one. */
   readonly model: ResourceModel | undefined;
   readonly openApi: OpenApiModel | undefined;
-  /** Top fields of the object that this does not write. */
+  /** Top-level fields of the object that the subresource does not write. */
   readonly resetFields: (object: JsonObject) => readonly string[];
   readonly validate?: ((object: JsonObject, old: JsonObject) => readonly Cause[]) | undefined;
-  /** Where GET gives a text that may go on for as long as it likes, and no object: what may be asked of it. */
+  /** If GET returns a text, which may never end, instead of an object: the query parameters for it. */
   readonly text?: readonly TextParameter[];
 }
 

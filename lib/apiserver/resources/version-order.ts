@@ -17,7 +17,7 @@ function parse(version: string): Parsed | undefined {
   return { stage: stages.indexOf(match[2]), major: Number(match[1]), minor: Number(match[3] ?? 0) };
 }
 
-/** Below zero when `a` is preferred to `b`; for sorting. */
+/** For sorting: below zero if `a` is preferred to `b`. */
 export function compareVersions(a: string, b: string): number {
   const [first, second] = [parse(a), parse(b)];
   if (first === undefined || second === undefined) {

@@ -28,22 +28,22 @@ import { Validation } from './validate.ts';
 import { cloneJson } from '../../json/json.ts';
 
 export interface CompileOptions {
-  /** Where the schema stands, for the field of causes; `spec.validation.openAPIV3Schema` when not given. */
+  /** The path of the schema in causes. Default: `spec.validation.openAPIV3Schema`. */
   readonly path?: string;
-  /** The objects are resources: apiVersion, kind and metadata need not be in the schema. Default: true. */
+  /** Whether the objects are resources: then the schema need not contain apiVersion, kind and metadata. Default: true. */
   readonly resource?: boolean;
   /**
-   * Hold the schema to the rules for CustomResourceDefinitions. Default: true. Without, only its shape is
-   * checked: for schemas of built-in kinds, which are not structural, and for what is stored already.
+   * Whether the schema has to follow the rules for CustomResourceDefinitions. Default: true. If false, only its shape is
+   * checked: for schemas of built-in kinds, which are not structural, and for stored schemas.
    */
   readonly strict?: boolean;
-  /** The schema was accepted before: a rule of its own may cost more than a new one may. Default: false. */
+  /** Whether the schema was accepted before: then a single rule may exceed the cost limit for new rules. Default: false. */
   readonly known?: boolean;
-  /** Enforce `int32`, `int64` and their like, which Kubernetes does for built-in kinds only. Default: false. */
+  /** Whether to enforce `int32`, `int64` and the like, as Kubernetes does only for built-in kinds. Default: false. */
   readonly numericFormats?: boolean;
 }
 
-/** A schema that was refused; `causes` say why, one each. Its code is `RAMPART_INPUT`. */
+/** The error for a refused schema, with all causes. Its code is `RAMPART_INPUT`. */
 export class InvalidSchemaError extends RampartError {
   readonly causes: readonly Cause[];
 
@@ -64,7 +64,7 @@ const defaultPath = 'spec.validation.openAPIV3Schema';
 /**
  * Checks and compiles a schema.
  *
- * @param schema JSON that should be a `JSONSchemaProps`; it is copied, and may change afterwards.
+ * @param schema JSON that should be a `JSONSchemaProps`; it is copied, so the caller may change it afterwards.
  * @throws {InvalidSchemaError} with all causes.
  */
 export function compileSchema(schema: unknown, options: CompileOptions = {}): CompiledSchema {
@@ -90,7 +90,7 @@ function compile(schema: unknown, path: string, options: CompileOptions): Compil
     causes.push(...openApiCauses(clean, path));
   }
   const costs = options.strict === false ? undefined : new RuleCosts(options.known === true);
-  // A rule cannot be compiled against types that are wrong themselves.
+  // If the schema itself is invalid, rules cannot be compiled against its types.
   const rules: CompiledRules =
     causes.length === 0 ? compileRuleTree(node, resource, path, costs) : { root: undefined, causes: [] };
   if (options.strict !== false) causes.push(...rules.causes);
@@ -98,7 +98,7 @@ function compile(schema: unknown, path: string, options: CompileOptions): Compil
   return new CompiledSchema(clean, node, resource, rules);
 }
 
-/** Errors after which rules are not run: the values may not be of the types that the rules rely on. */
+/** Errors after which rules are not run: the values may not have the types on which the rules rely. */
 const blocking: ReadonlySet<CauseReason> = new Set([
   'FieldValueNotSupported',
   'FieldValueRequired',
@@ -127,7 +127,7 @@ export class CompiledSchema {
   }
 
   /**
-   * Removes the fields that the schema does not know from an object, in place.
+   * Removes unknown fields from an object, in place.
    *
    * @returns their paths, sorted: `spec.foo`, `spec.items[0].bar`.
    * @throws {RampartError} `RAMPART_LIMIT` for an object nested too deeply to walk.
@@ -137,7 +137,7 @@ export class CompiledSchema {
   }
 
   /**
-   * Drops nulls that are not allowed and fills in defaults, in place. The API server does so before it prunes.
+   * Drops nulls that are not allowed and fills in defaults, in place. Call it before {@link prune}, as the API server does.
    *
    * @throws {RampartError} `RAMPART_LIMIT` for an object nested too deeply to walk.
    */
@@ -173,7 +173,7 @@ export class CompiledSchema {
     for (const check of [checkEmbedded, checkListTypes]) {
       const found = new Problems();
       check(object, this.#node, '', found);
-      // An object stored with such a fault can be updated with it.
+      // An object that is already stored with such an error may keep it in an update.
       if (found.causes.length > 0 && (old === undefined || !this.#hasFault(old.value, check))) {
         problems.addAll(found.causes);
       }
@@ -193,7 +193,7 @@ export class CompiledSchema {
   }
 }
 
-/** Messages of strict field validation about pruned paths: `unknown field "spec.foo"`. */
+/** Messages about pruned paths, as in strict field validation: `unknown field "spec.foo"`. */
 export function unknownFieldMessages(paths: readonly string[]): string[] {
   return paths.map((path) => `unknown field "${path}"`);
 }
@@ -212,7 +212,7 @@ function guarded<Result>(what: string, work: () => Result): Result {
   }
 }
 
-/** The causes of all defaults of a schema. Those below `additionalProperties` are not examined, as in Kubernetes. */
+/** Errors in the defaults of a schema. As in Kubernetes, defaults below `additionalProperties` are not examined. */
 function defaultCauses(node: SchemaNode, path: string): Cause[] {
   const causes: Cause[] = [];
   visit(node, path, true, false, causes);
@@ -249,7 +249,7 @@ function checkDefault(
   checkEmbedded(value, node, path, problems, false);
   if (problems.causes.length === 0) new Validation(problems, false).check(value, node, undefined);
   for (const problem of problems.causes) {
-    // The validator starts at the default, and knows nothing of the way to it.
+    // The validator starts at the default value, so its paths lack the path of the default.
     const inside = problem.field === '<nil>' ? '' : `.${problem.field}`;
     causes.push(problem.field.startsWith(path) ? problem : { ...problem, field: path + inside });
   }

@@ -1,7 +1,7 @@
 /**
- * Which part of an old object a part of the new one replaces: fields of maps by their name, items of lists of
- * type `map` by their keys, of type `set` by their value (ratcheting only). Parts of atomic maps and lists
- * have no counterpart (apiserver `pkg/cel/common/equality.go`, apiextensions `pkg/apiserver/schema/cel/maplist.go`).
+ * Finds the part of an old object that a part of the new one replaces: for fields of maps by name, for items of lists by
+ * their keys (type `map`) or by value (type `set`, only for ratcheting). Parts of atomic maps and lists have no counterpart
+ * (apiserver `pkg/cel/common/equality.go`, apiextensions `pkg/apiserver/schema/cel/maplist.go`).
  */
 import { canonicalJson, fieldOf, isObject } from '../../json/json.ts';
 import type { SchemaNode } from './node.ts';
@@ -22,7 +22,7 @@ export class OldValue {
     return (name) => (Object.hasOwn(before, name) ? new OldValue(before[name]) : undefined);
   }
 
-  /** The counterparts of the items of a list, by their position in the new one. */
+  /** Returns the old counterparts of a new list's items, by their index in the new list. */
   items(list: readonly unknown[], node: SchemaNode, sets = true): ((index: number) => Old) | undefined {
     const before = this.value;
     if (!Array.isArray(before)) return undefined;
@@ -45,7 +45,7 @@ export class OldValue {
   }
 }
 
-/** The keys of an item of a list of type `map`; a key that is not set counts with its default. */
+/** The keys of an item in a list of type `map`, as one text. A missing key has its default. */
 function keyOf(item: unknown, node: SchemaNode): string | undefined {
   if (!isObject(item)) return undefined;
   return canonicalJson(
@@ -55,7 +55,7 @@ function keyOf(item: unknown, node: SchemaNode): string | undefined {
   );
 }
 
-/** The counterparts of the parts of a value, when an update is examined and the value itself has one. */
+/** The old counterparts of a value's parts; `undefined` if the value itself has none, or this is not an update. */
 export function correlate<Part>(
   old: Old,
   wanted: boolean,

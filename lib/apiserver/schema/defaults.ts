@@ -1,11 +1,11 @@
 /**
- * Defaulting (apiextensions-apiserver `pkg/apiserver/schema/defaulting`): first the nulls are dropped that are
- * neither allowed nor have a default, then missing fields and the remaining nulls get their defaults.
+ * Defaulting (apiextensions-apiserver `pkg/apiserver/schema/defaulting`): first drops nulls that are not allowed and have
+ * no default, then sets missing fields and the remaining nulls to their defaults.
  */
 import { cloneJson, isObject, setField, type JsonObject } from '../../json/json.ts';
 import type { SchemaNode } from './node.ts';
 
-/** Fills defaults into an object in place. Defaults are themselves defaulted, and are not shared. */
+/** Fills in defaults, in place. Each default is copied, and defaults within it are filled in as well. */
 export function defaultObject(object: unknown, node: SchemaNode): void {
   dropNulls(object, node);
   if (node.within.defaults) fill(object, node);

@@ -1,12 +1,12 @@
 /**
- * Resources inside of resources (`x-kubernetes-embedded-resource`): they need an apiVersion and a kind, and
- * their metadata must be metadata (apiextensions-apiserver `pkg/apiserver/schema/objectmeta/validation.go`).
+ * Checks embedded resources (`x-kubernetes-embedded-resource`): they need an apiVersion, a kind and valid metadata
+ * (apiextensions-apiserver `pkg/apiserver/schema/objectmeta/validation.go`).
  */
 import { fieldError, type Problems } from './field-error.ts';
 import { fieldOf, isObject, jsonType, type JsonObject } from '../../json/json.ts';
 import type { SchemaNode } from './node.ts';
 
-/** The root of an object is not examined: its metadata is the server's business, whatever its schema says. */
+/** Does not examine the root of the object, whose metadata are checked elsewhere, whatever the schema says. */
 export function checkEmbedded(
   value: unknown,
   node: SchemaNode,
@@ -59,7 +59,7 @@ function checkResource(value: JsonObject, path: string, problems: Problems): voi
 
 const textFields = ['name', 'generateName', 'namespace', 'uid', 'resourceVersion', 'selfLink'];
 
-/** The types of the fields that people write, and what a name may not hold as a part of a path. */
+/** Checks the types of fields that users write, and that the name can be a segment of a path. */
 function checkMetadata(metadata: unknown, path: string, problems: Problems): void {
   if (!isObject(metadata)) {
     problems.add(fieldError.invalid(path, metadata, `expected object, got ${jsonType(metadata)}`));

@@ -1,7 +1,7 @@
 /**
- * Errors of fields in the words of the API server. A cause is an entry of `details.causes` in a Status. The
- * wording is that of k8s.io/apimachinery `pkg/util/validation/field/errors.go` as of Kubernetes 1.35: values
- * that are objects or lists are printed as JSON, a missing one as `null`.
+ * Errors in fields, with the API server's messages. A cause is an entry of `details.causes` in a Status. The wording is
+ * that of k8s.io/apimachinery `pkg/util/validation/field/errors.go` as of Kubernetes 1.35: objects and lists are printed
+ * as JSON, a missing value as `null`.
  */
 import { goJsonNumber, goQuote } from '../../cel/go-text.ts';
 import { canonicalJson } from '../../json/json.ts';
@@ -18,7 +18,7 @@ export type CauseReason =
   | 'FieldValueTypeInvalid'
   | 'InternalError';
 
-/** One thing that is wrong, with the fields of `metav1.StatusCause`. */
+/** One error, with the fields of `metav1.StatusCause`. */
 export interface Cause {
   readonly reason: CauseReason;
   /** `spec.traps[0].path`; `<nil>` if the API server names no field. */
@@ -39,7 +39,7 @@ const words: Readonly<Record<CauseReason, string>> = {
   InternalError: 'Internal error',
 };
 
-/** Stands for a value that is not shown. */
+/** In place of a value: the message does not show it. */
 export const omitted = Symbol('omitted');
 
 /** How Go prints the nil `*field.Path`. */
@@ -88,7 +88,7 @@ function valueText(value: unknown): string | undefined {
   return typeof value === 'number' ? goJsonNumber(value) : canonicalJson(value);
 }
 
-/** Bounded causes: of a million faults, the first thousand are reported. */
+/** Collects causes, at most a thousand: an object may have a million errors. */
 export class Problems {
   readonly causes: Cause[] = [];
   readonly limit: number;
@@ -110,7 +110,7 @@ export class Problems {
   }
 }
 
-/** A missing field is reported once, in the words of the kind: the schema may report it as well. */
+/** Reports a missing field only once, with the last message: if both schema and kind report it, with the kind's. */
 export function eachRequiredOnce(causes: readonly Cause[]): Cause[] {
   const last = new Map(
     causes.flatMap((one) => (one.reason === 'FieldValueRequired' ? [[one.field, one]] : [])),

@@ -1,6 +1,6 @@
 /**
- * The schema language of CustomResourceDefinitions (`JSONSchemaProps` of apiextensions.k8s.io/v1), and the
- * reading of it from JSON that may be anything.
+ * The schema language of CustomResourceDefinitions (`JSONSchemaProps` of apiextensions.k8s.io/v1), and functions to read
+ * it from any JSON.
  */
 import { fieldError, type Cause } from './field-error.ts';
 import { fieldOf, isObject, jsonType, type JsonObject } from '../../json/json.ts';
@@ -18,7 +18,7 @@ export interface ValidationRule {
   readonly optionalOldSelf?: boolean;
 }
 
-/** The value of a keyword, by the name of its shape. */
+/** The types of keyword values, keyed by the name of the shape. */
 interface Shapes {
   string: string;
   number: number;
@@ -93,7 +93,7 @@ export type JsonSchema = { readonly [Keyword in keyof typeof keywords]?: Shapes[
 
 const shapes = new Map<string, Shape>(Object.entries(keywords));
 
-/** `items` as the one schema that a structural schema allows. */
+/** The schema in `items`: a structural schema allows only one. */
 export function itemsOf(schema: JsonSchema): JsonSchema | undefined {
   return schema.items !== undefined && !Array.isArray(schema.items)
     ? (schema.items as JsonSchema)
@@ -113,14 +113,14 @@ const ruleShapes: Readonly<Record<string, 'string' | 'boolean'>> = {
   optionalOldSelf: 'boolean',
 };
 
-/** Deeper than any real schema; the recursion over a schema goes as deep as the schema. */
+/** Limit of nesting, since functions recurse over schemas. No real schema is that deep. */
 const maxDepth = 500;
 
 /**
- * Checks that a value has the shape of a schema: each keyword the type it must have. A keyword that is null
- * counts as absent; unknown keywords are left alone, as decoding leaves them to strict field validation.
+ * Checks that a value has the shape of a schema: that each keyword has the right type. A keyword that is null counts as
+ * absent; unknown keywords are ignored, because strict field validation reports them.
  *
- * @returns the causes; with none, the value may be taken for a {@link JsonSchema}.
+ * @returns the causes; if it is empty, the value can be cast to {@link JsonSchema}.
  */
 export function checkShape(value: unknown, path: string): Cause[] {
   const causes: Cause[] = [];

@@ -1,5 +1,5 @@
 /**
- * Lists of type `set` hold no value twice, lists of type `map` no combination of keys
+ * Checks that lists of type `set` contain no duplicate values, and lists of type `map` no duplicate combinations of keys
  * (apiextensions-apiserver `pkg/apiserver/schema/listtype/validation.go`).
  */
 import { fieldError, type Problems } from './field-error.ts';
@@ -20,14 +20,14 @@ export function checkListTypes(value: unknown, node: SchemaNode, path: string, p
       const property = node.properties.get(name);
       const schema = property ?? node.additional;
       if (schema?.within.lists !== true) continue;
-      // Fields of a map of values are written with brackets here, unlike in the errors of validation.
+      // As in Kubernetes, paths here have brackets for `additionalProperties`, unlike those of validation errors.
       const field = property === undefined ? `${path}[${name}]` : path === '' ? name : `${path}.${name}`;
       checkListTypes(value[name], schema, field, problems);
     }
   }
 }
 
-/** The positions where a value appears for the second time; further ones are not reported again. */
+/** The indexes at which values occur for the second time; third and later occurrences are not reported. */
 function secondTimes(values: readonly string[]): readonly number[] {
   if (new Set(values).size === values.length) return [];
   const found: number[] = [];
@@ -61,7 +61,7 @@ function checkMap(list: readonly unknown[], node: SchemaNode, path: string, prob
   }
 }
 
-/** Two items have the same text when they have the same keys. */
+/** A text that is equal for items with the same keys. */
 function keyText(item: unknown, names: readonly string[]): string {
   let text = '';
   for (const name of names) {

@@ -1,15 +1,15 @@
-/** A schema made ready for use: keywords read once, formats compiled, fields in maps. All walks run on it. */
+/** A schema prepared for use: keywords read, formats compiled, fields in maps. Defaulting, pruning and validation use it. */
 import { formatCheck } from '../../cel/formats.ts';
 import { additionalOf, itemsOf, type JsonSchema, type ValidationRule } from './json-schema.ts';
 import { Regex, RegexBudgetError, RegexSyntaxError } from '../../regex/regex.ts';
 
 /**
- * x-kubernetes-list-type: how items of the new list are matched with those of the old one. `map`: by the
- * list's keys; `set`: by value, for ratcheting only; `atomic`: not at all. Never by position.
+ * x-kubernetes-list-type: how the items of a new list are matched with those of the old one. `map`: by the
+ * list's keys; `set`: by value, only for ratcheting; `atomic`: not at all. Never by index.
  */
 export type ListType = 'atomic' | 'set' | 'map';
 
-/** Compiled when first needed: most patterns of a CustomResourceDefinition never meet a string, and compiling takes long. */
+/** A `pattern`, compiled on first use: most patterns of a CustomResourceDefinition are never used, and compiling takes long. */
 export class Pattern {
   readonly source: string;
   #compiled: Regex | RegexSyntaxError | undefined;
@@ -18,7 +18,7 @@ export class Pattern {
     this.source = source;
   }
 
-  /** Go's complaint about the pattern; every string fails then, as in the API server. */
+  /** Go's error message if the pattern is invalid: as in the API server, no string matches it then. */
   get error(): string | undefined {
     const compiled = this.#compile();
     return compiled instanceof RegexSyntaxError ? compiled.message : undefined;
@@ -42,7 +42,7 @@ export class Pattern {
 
 export interface NodeOptions {
   /**
-   * Enforce `int32`, `int64`, `uint32`, `uint64` and `float`. The API server ignores them in schemas of
+   * Whether to enforce `int32`, `int64`, `uint32`, `uint64` and `float`. The API server ignores these formats in
    * CustomResourceDefinitions, but decodes its built-in kinds into Go types of these sizes.
    */
   readonly numericFormats?: boolean;
@@ -60,9 +60,9 @@ export class SchemaNode {
   readonly embedded: boolean;
   readonly properties: ReadonlyMap<string, SchemaNode>;
   readonly items: SchemaNode | undefined;
-  /** The schema of fields that have none of their own. */
+  /** The schema of fields that are not in `properties`. */
   readonly additional: SchemaNode | undefined;
-  /** Whether there is an `additionalProperties`, and its value if it is not a schema. */
+  /** The value of `additionalProperties`, true if it is a schema; `undefined` without it. */
   readonly additionalAllowed: boolean | undefined;
   readonly allOf: readonly SchemaNode[];
   readonly anyOf: readonly SchemaNode[];
@@ -75,12 +75,12 @@ export class SchemaNode {
   readonly numericFormat: string | undefined;
   readonly listType: ListType;
   readonly listMapKeys: readonly string[];
-  /** Two revisions of this map can be compared field by field. */
+  /** Whether two revisions of this map can be compared field by field. */
   readonly granularMap: boolean;
   readonly rules: readonly ValidationRule[];
   /** The fields with a default, in the order of the schema. */
   readonly defaulted: readonly (readonly [string, SchemaNode])[];
-  /** Lists what the walks may skip, because nothing in or below this schema concerns them. */
+  /** Whether this schema, or one below it, has defaults, lists, rules or embedded resources. If not, their walks skip it. */
   readonly within: {
     readonly defaults: boolean;
     readonly lists: boolean;
@@ -135,7 +135,7 @@ export class SchemaNode {
     };
   }
 
-  /** The schema of a field, by its name or as one of the additional ones. */
+  /** The schema of a field: from `properties`, otherwise that of additional fields. */
   field(name: string): SchemaNode | undefined {
     return this.properties.get(name) ?? this.additional;
   }

@@ -1,6 +1,6 @@
 /**
- * Bounds of numbers (kube-openapi `pkg/validation/validate/values.go`): an integer is compared as an integer,
- * with the bound cut to one, a fraction as a float64.
+ * Checks bounds of numbers (kube-openapi `pkg/validation/validate/values.go`): an integer is compared as an integer,
+ * with the bound truncated; a fraction is compared as a float64.
  */
 import { goNumber } from '../../cel/go-text.ts';
 import type { SchemaNode } from './node.ts';
@@ -37,7 +37,7 @@ function equal(value: number | bigint, bound: number): boolean {
   return typeof value === 'bigint' ? Number.isInteger(bound) && value === BigInt(bound) : value === bound;
 }
 
-/** For an integer, a bound is printed as an int64, so without an exponent. */
+/** A bound for messages: if the value is an integer, the bound is printed as an int64, so without an exponent. */
 function text(bound: number, whole: boolean): string {
   return whole && Math.abs(bound) < 2 ** 63 ? BigInt(Math.trunc(bound)).toString() : goNumber(bound);
 }
@@ -46,7 +46,7 @@ function isMultiple(value: number | bigint, factor: number, whole: boolean): boo
   const divisor = Math.trunc(factor);
   if (whole && divisor !== 0) return BigInt(value) % BigInt(divisor) === 0n;
   const times = Math.abs(factor) < 1 ? (1 / factor) * Number(value) : Number(value) / factor;
-  // As many digits as a float64 keeps: 0.3 is a multiple of 0.1.
+  // Tolerates rounding errors of float64: 0.3 is a multiple of 0.1.
   return Math.abs(times - Math.round(times)) <= 1e-9 * Math.max(1, Math.abs(times));
 }
 

@@ -1,7 +1,6 @@
 /**
- * The permitted contents of a CustomResourceDefinition's schema, besides being structural
- * (apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go`,
- * `ValidateCustomResourceDefinitionOpenAPISchema`).
+ * The rules for a CustomResourceDefinition's schema, besides those for structural schemas (apiextensions-apiserver
+ * `pkg/apis/apiextensions/validation/validation.go`, `ValidateCustomResourceDefinitionOpenAPISchema`).
  */
 import { checkFieldPath } from './rules/field-path.ts';
 import { fieldError, type Cause } from './field-error.ts';
@@ -9,13 +8,13 @@ import { additionalOf, itemsOf, type JsonSchema, metaFields, type ValidationRule
 
 interface Surroundings {
   readonly root: boolean;
-  /** Inside of apiVersion, kind or metadata of a resource. */
+  /** Whether the schema is in apiVersion, kind or metadata of a resource. */
   readonly resourceMeta: boolean;
-  /** Why no default may be set here. */
+  /** Why the schema may not have a default; `undefined` if it may. */
   readonly noDefault: string | undefined;
 }
 
-/** The causes; with any, rules are not compiled. */
+/** The causes. If there are any, validation rules are not compiled. */
 export function openApiCauses(schema: JsonSchema, path: string): Cause[] {
   const causes: Cause[] = [];
   if (schema.nullable === true) {
@@ -150,7 +149,7 @@ function extensions(schema: JsonSchema, items: JsonSchema | undefined, path: str
   }
 }
 
-/** Items of a set are compared as a whole, so nothing may own a part of one. */
+/** Items of a set are compared as a whole, so they have to be scalars or atomic. */
 function setItems(items: JsonSchema, path: string, causes: Cause[]): void {
   const words = 'must be atomic as item of a list with x-kubernetes-list-type=set';
   const [listType, mapType] = [items['x-kubernetes-list-type'], items['x-kubernetes-map-type']];

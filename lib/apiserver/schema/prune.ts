@@ -1,12 +1,12 @@
 /**
- * Pruning: fields that the schema does not know are removed
+ * Pruning: removes fields that the schema does not know
  * (apiextensions-apiserver `pkg/apiserver/schema/pruning/algorithm.go`).
  */
 import { isObject, type JsonObject } from '../../json/json.ts';
 import { metaFields } from './json-schema.ts';
 import type { SchemaNode } from './node.ts';
 
-/** Where the walk is, as `spec.items[3].name`, and which unknown fields it met. */
+/** The current path of the walk, such as `spec.items[3].name`, and the unknown fields that it found. */
 class Trail {
   readonly #parts: (string | number)[] = [];
   readonly found: string[] = [];
@@ -32,7 +32,7 @@ class Trail {
 /**
  * Removes the unknown fields of an object in place.
  *
- * @param root whether the object is a resource: `apiVersion`, `kind` and `metadata` are left alone then.
+ * @param root whether the object is a resource: then `apiVersion`, `kind` and `metadata` are kept.
  * @returns the paths of what was removed, sorted: `spec.foo`, `spec.items[0].bar`.
  */
 export function pruneObject(object: unknown, node: SchemaNode, root: boolean): string[] {
@@ -82,7 +82,7 @@ function pruneFields(
   }
 }
 
-/** Keeps unknown fields; fields with a schema are pruned by theirs. Goes through lists into their items. */
+/** Keeps unknown fields, but prunes fields with a schema by that. Also examines the items of lists. */
 function preserve(value: unknown, node: SchemaNode | undefined, resource: boolean, trail: Trail): void {
   if (node === undefined) return;
   if (Array.isArray(value)) {

@@ -13,7 +13,7 @@ import { canonicalJson, deepEqual, jsonType, type JsonObject, type JsonType } fr
 import { RegexBudgetError, type SchemaNode } from './node.ts';
 import { checkNumber } from './number.ts';
 
-/** One walk over an object: where it is, and what it found. */
+/** One walk over an object: its current path, and the problems found. */
 export class Validation {
   problems: Problems;
   readonly #path: (string | number)[] = [];

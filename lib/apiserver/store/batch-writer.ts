@@ -57,7 +57,7 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** Writes on a thread with a connection of its own. The process may end while nothing is being written. */
+/** Writes on a thread with its own connection. The thread keeps the process alive only while something is being written. */
 export class ThreadWriter implements BatchWriter {
   readonly #path: string;
   readonly #worker: Worker;
@@ -74,7 +74,7 @@ export class ThreadWriter implements BatchWriter {
     this.#worker = new Worker(file, {
       name: 'store writer',
       workerData: { path },
-      // The flags of this process may be meant for its own entry point.
+      // Without the flags of this process, which may be meant only for its own entry point.
       execArgv: [],
       // Most of its allocations are short-lived texts, for which V8 would by default keep 16 MiB and more.
       resourceLimits: { maxYoungGenerationSizeMb: 8 },
@@ -112,7 +112,7 @@ export class ThreadWriter implements BatchWriter {
       }
       if (this.#waiting.length === 0) this.#worker.ref();
       this.#waiting.push({ resolve, reject });
-      // That rule is for windows; a worker has no origin.
+      // The rule below is about browser windows; a worker has no origin.
       // oxlint-disable-next-line unicorn/require-post-message-target-origin
       this.#worker.postMessage(request);
     });

@@ -43,7 +43,7 @@ export class DatabaseFiles {
   readonly #known: readonly { readonly path: string; readonly inode: string | undefined }[];
   #lost: SqliteFailure | undefined;
 
-  /** For an open database with a log. */
+  /** @param path - Of an open database whose log exists. */
   constructor(path: string) {
     this.#known = [path, `${path}-wal`].map((file) => ({ path: file, inode: inodeOf(file) }));
   }

@@ -21,7 +21,7 @@ export class NotFoundError extends RampartError {
   }
 }
 
-/** `update`, `delete`: the object is not at the version that was expected. */
+/** `update`, `delete`: the object does not have the expected version. */
 export class ConflictError extends RampartError {
   constructor(what: string, key: ObjectKey, expected: bigint, actual: bigint) {
     const why = `it is at version ${actual}, not ${expected}`;

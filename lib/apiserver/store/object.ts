@@ -8,7 +8,7 @@ export interface ObjectKey {
   readonly name: string;
 }
 
-/** An object at one version. Shared by all who read it: never changed. */
+/** An object at one version. It is shared by all readers, so never change it. */
 export interface StoredObject extends ObjectKey {
   readonly uid: string;
   /** The store's version after the last write of this object. */

@@ -58,7 +58,7 @@ export class Reader {
   readonly #state: StatementSync;
   readonly #lists: Readonly<Record<'newest' | 'earlier', Record<'all' | 'namespace', ListStatements>>>;
 
-  /** @param path for messages. */
+  /** @param path of the database, for messages. */
   constructor(database: DatabaseSync, path: string) {
     this.#database = database;
     this.#where = `from the store ${path}`;

@@ -168,7 +168,7 @@ export class WatchHub {
     }
   }
 
-  /** Ends the watches. Only the first error counts. */
+  /** Ends all watches with an error. {@link checkOpen} throws the error of the first call from then on. */
   close(error: RampartError): void {
     this.#closed ??= error;
     for (const watches of [...this.#waiting.values()]) for (const watch of [...watches]) watch.fail(error);

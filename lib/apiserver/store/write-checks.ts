@@ -1,4 +1,4 @@
-/** The conditions for accepting a write, and the meaning of its outcome for the caller. */
+/** Checks writes before they are accepted, and turns their outcomes into errors for the caller. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { storageError } from '../../sqlite/failure.ts';
 import { AlreadyExistsError, ConflictError, NotFoundError } from './errors.ts';

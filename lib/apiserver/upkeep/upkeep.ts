@@ -26,9 +26,9 @@ interface UpkeepOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** Counters since the start, and the amounts kept in memory. */
+/** Counters since the start, and the numbers of objects kept in memory. */
 export interface UpkeepCounts {
-  /** Objects whose owners are tracked. */
+  /** Number of objects whose owners are tracked. */
   readonly dependents: number;
   readonly dependentsDeleted: number;
   readonly referencesRemoved: number;

@@ -58,8 +58,8 @@ export function admitAll(
 }
 
 /**
- * Prepares an object from an admission for storage: with defaults, without unknown fields, and with the
- * metadata that only the server sets unchanged.
+ * Prepares an object that an admission has changed for storage: fills in defaults, removes unknown fields, and restores the
+ * metadata that only the server sets.
  *
  * @throws {TypeError} for malformed metadata, and any error of decoding the object.
  */

@@ -7,7 +7,7 @@ import type { ResourceRequest } from './request.ts';
 
 export interface DeleteOptions {
   readonly dryRun: boolean;
-  /** At least 0. */
+  /** At least 0; `undefined` if not given. */
   readonly gracePeriodSeconds: number | undefined;
   readonly propagationPolicy: string | undefined;
   readonly orphanDependents: boolean | undefined;

@@ -13,7 +13,7 @@ const namespacesName = 'namespaces';
 
 const immortal: ReadonlySet<string> = new Set(['default', 'kube-public', 'kube-system']);
 
-/** The caller disposes it. */
+/** The admission that enforces the life cycle of namespaces. The caller disposes it. */
 export class NamespaceLifecycle implements Admission, Disposable {
   readonly #store: Store;
   /** Cache of existing namespaces that are not being deleted. Others are looked up. */

@@ -14,7 +14,7 @@ import { factsOf, type VerbContext } from './context.ts';
 import type { WriteOptions } from './query.ts';
 import type { ResourceRequest } from './request.ts';
 
-/** An object as stored, and as this version of its kind shows it. Owned by the caller. */
+/** An object as stored, and in the form of this version of its kind. Not shared: the caller may change it. */
 export interface CurrentObject {
   readonly stored: StoredObject;
   readonly object: JsonObject;
@@ -57,7 +57,7 @@ export function checkName(name: string): void {
   throw apiErrors.badRequest(`Name parameter invalid: ${JSON.stringify(name)}: ${problems}`);
 }
 
-/** Determined by the object's metadata and the request (apiserver `pkg/registry/rest/meta.go`). @throws {ApiError} 400 */
+/** The namespace from the object's metadata and the request (apiserver `pkg/registry/rest/meta.go`). @throws {ApiError} 400 */
 export function namespaceOf(
   { resource, namespace }: ResourceRequest,
   sent: string | undefined,

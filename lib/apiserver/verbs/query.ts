@@ -1,4 +1,4 @@
-/** Query parameters, read as apimachinery's `pkg/runtime/converter.go` does: the first value counts. */
+/** Reads query parameters like apimachinery's `pkg/runtime/converter.go`: the first value counts. */
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
 import { type Cause, fieldError } from '../schema/field-error.ts';
 import { managerName } from '../apply/managed-fields.ts';

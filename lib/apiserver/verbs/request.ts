@@ -12,7 +12,7 @@ export interface User {
 /** A rule as in RBAC, without bindings. `*` means all. */
 export interface AccessRule {
   readonly apiGroups: readonly string[];
-  /** With subresources: `pods/log`. */
+  /** Plural names, or subresources such as `pods/log`. */
   readonly resources: readonly string[];
   readonly verbs: readonly string[];
   /** Default: objects of every name, and collections. */
@@ -58,7 +58,7 @@ export interface ResourceRequest {
   readonly takesTexts?: boolean;
   /** Determines the field manager if the query does not name one. */
   readonly userAgent: string | undefined;
-  /** For the Warning headers of the answer; the verbs add to it. */
+  /** Texts for the answer's Warning headers, to which the verbs add. */
   readonly warnings: string[];
   /** Aborted when the client disconnects or the server stops. A write that has begun is still finished. */
   readonly signal: AbortSignal;
@@ -73,7 +73,7 @@ export interface ItemList {
   readonly remaining: number | undefined;
 }
 
-/** All objects of a kind in their stored form: for lists that need no parsing. */
+/** All objects of a kind as stored texts, for lists that need no parsing. */
 export interface ItemTexts {
   readonly resource: Resource;
   readonly version: bigint;

@@ -1,4 +1,4 @@
-/** The events of one watch: changes as its selection sees them, and bookmarks. */
+/** The events of one watch: the changes of selected objects, and bookmarks. */
 import { apiErrors } from '../resources/api-error.ts';
 import { ExpiredError } from '../store/errors.ts';
 import { type Change, restamp, type StoredObject } from '../store/object.ts';

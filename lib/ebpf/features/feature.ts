@@ -88,7 +88,7 @@ export type AttachKind = (typeof attachKinds)[number];
 export interface KernelFeatures {
   /** `uname -r`. */
   readonly release: string;
-  /** As Node names it: `x64`, `arm64`. */
+  /** The architecture as named by Node.js: `x64`, `arm64`. */
   readonly arch: string;
   /** Version of libbpf.so.1, e.g. `v1.1`; undefined when it is not installed. */
   readonly libbpf: string | undefined;

@@ -1,4 +1,4 @@
-/** What this process may do with eBPF on this kernel, and the reasons for what it may not. */
+/** Finds out what this process may do with eBPF on this kernel, and why it may not do the rest. */
 import { release } from 'node:os';
 
 import { RampartError } from '../../errors/errors.ts';

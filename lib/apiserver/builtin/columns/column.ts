@@ -13,7 +13,7 @@ type Cell = ReturnType<Column['cell']>;
 interface Options {
   readonly type?: Column['type'];
   readonly format?: string;
-  /** Only shown by `kubectl get -o wide`. */
+  /** Whether only `kubectl get -o wide` shows the column. */
   readonly wide?: boolean;
 }
 
@@ -45,7 +45,7 @@ export const ageColumn: Column = column('Age', 'How long ago the object was crea
 /** The columns of kinds that no controller acts on here: Kubernetes' other columns show what its controllers do. */
 export const storedColumns: readonly Column[] = [nameColumn, ageColumn];
 
-/** The columns of kinds for which Kubernetes has no others. */
+/** The columns of kinds for which Kubernetes has no special ones. */
 export const plainColumns: readonly Column[] = [
   nameColumn,
   column(

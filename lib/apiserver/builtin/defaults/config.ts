@@ -22,7 +22,7 @@ export function labelNamespace(namespace: JsonObject): void {
   if (name !== '') metadata['labels'] = { ...objectAt(metadata, 'labels'), [nameLabel]: name };
 }
 
-/** A new namespace: in use, and deleted only after its contents. */
+/** Prepares a new namespace: its phase is Active, and a finalizer makes its contents be deleted first. */
 export function prepareNamespace(namespace: JsonObject): void {
   labelNamespace(namespace);
   const spec = madeObject(namespace, 'spec');

@@ -26,7 +26,7 @@ function defaultService(service: JsonObject): void {
   if (type === 'LoadBalancer') setDefault(spec, 'allocateLoadBalancerNodePorts', true);
 }
 
-/** A new service, with an address. */
+/** Prepares a new service, and gives it an address. */
 export function prepareService(service: JsonObject): void {
   defaultService(service);
   service['status'] = { loadBalancer: {} };
@@ -71,7 +71,7 @@ function clusterAddress(service: JsonObject): string {
   const [namespace, name] = [textAt(service, 'metadata', 'namespace'), textAt(service, 'metadata', 'name')];
   if (namespace === 'default' && name === 'kubernetes') return '10.96.0.1';
   const digest = createHash('sha256').update(`${namespace}/${name}`).digest();
-  // Neither the network's own address, nor that of `kubernetes`, nor the last one.
+  // Excludes the network's own address, that of `kubernetes`, and the last one.
   const offset = 2 + (digest.readUInt32BE() % (2 ** rangeBits - 3));
   const address = rangeStart + offset;
   return [24, 16, 8, 0].map((shift) => (address >>> shift) & 0xff).join('.');

@@ -30,7 +30,7 @@ function defaultPodSpec(spec: JsonObject): void {
     const image = fieldOf(volume, 'image');
     if (isObject(image)) setDefault(image, 'pullPolicy', pullPolicy(textAt(image, 'reference')));
   }
-  // The field has an older name, too, and both are always equal.
+  // `serviceAccount` is the older name of the field; both always have the same value.
   const account = textAt(spec, 'serviceAccountName') || textAt(spec, 'serviceAccount');
   if (account !== '') Object.assign(spec, { serviceAccount: account, serviceAccountName: account });
 }
@@ -80,7 +80,7 @@ const systemPriorities: Readonly<Record<string, number>> = {
   'system-node-critical': 2_000_001_000,
 };
 
-/** A new pod, with what admission plug-ins add to it on every cluster. */
+/** Prepares a new pod, with what admission plug-ins add on every cluster. */
 export function preparePod(pod: JsonObject): void {
   defaultPod(pod);
   const spec = madeObject(pod, 'spec');

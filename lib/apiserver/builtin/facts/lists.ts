@@ -1,5 +1,5 @@
 /**
- * Which lists are maps or sets, and which objects are one value: the markers `+listType`, `+listMapKey` and
+ * Which lists are maps or sets, and which objects are atomic: the markers `+listType`, `+listMapKey` and
  * `+structType`/`+mapType` of k8s.io/api and k8s.io/apimachinery `types.go` as of Kubernetes 1.35. A list
  * that is not named is atomic. Server-side apply depends on them.
  */

@@ -1,4 +1,4 @@
-/** The groups for networking, discovery, leases, priorities, access and admission, v1. */
+/** v1 of the groups for networking, discovery, leases, priorities, access and admission. */
 import type { Resource, Strategy } from '../../resources/resource.ts';
 import {
   admissionBindingColumns,

@@ -1,4 +1,4 @@
-/** The core group, v1: as `kubectl api-resources` lists it for Kubernetes 1.35. */
+/** v1 of the core group, as listed by `kubectl api-resources` for Kubernetes 1.35. */
 import { allVerbs, type Resource, type Subresource, type Verb } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
 import { listAt, madeObject, objectsAt, setDefault, textAt, valueAt } from '../../../json/fields.ts';

@@ -7,7 +7,7 @@ import { eventCodec } from '../event-codec.ts';
 import { kindOf } from '../kind.ts';
 import { coreEventCauses, newEventCauses } from '../validation/events.ts';
 
-/** Go writes these as null if they are not set, because they are not pointers. */
+/** Adds time fields, which Go writes as null if they are not set, because they are not pointers. */
 function withTimes(...fields: readonly string[]) {
   return (event: JsonObject): void => {
     for (const field of fields) event[field] ??= null;

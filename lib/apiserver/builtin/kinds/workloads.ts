@@ -1,4 +1,4 @@
-/** The groups apps, batch and policy, v1. */
+/** v1 of the groups apps, batch and policy. */
 import type { Resource, Strategy } from '../../resources/resource.ts';
 import { numberAt } from '../../../json/fields.ts';
 import { storedColumns } from '../columns/column.ts';

@@ -1,5 +1,5 @@
 /**
- * Checks that many kinds share. All add to a list of causes; the words are those of kubernetes
+ * Checks that many kinds share. All add to a list of causes; the messages are those of kubernetes
  * `pkg/apis/core/validation/validation.go` and apimachinery `pkg/util/validation`, as of 1.35.
  */
 import { isIP } from 'node:net';
@@ -45,7 +45,7 @@ export function checkNotNegative(
   }
 }
 
-/** 1 to 65535; 0 if unset. */
+/** Checks that a port, if it is set, is from 1 to 65535. */
 export function checkPort(value: number | undefined, path: string, causes: Cause[]): void {
   if (value === undefined || (value >= 1 && value <= 65_535)) return;
   causes.push(fieldError.invalid(path, value, 'must be between 1 and 65535, inclusive'));

@@ -1,11 +1,11 @@
 /**
- * `fieldPath` of a rule and `jsonPath` of a selectable field: field and map accessors from a schema downwards
+ * `fieldPath` of a rule and `jsonPath` of a selectable field: names of fields and map keys, relative to a schema
  * (apiextensions-apiserver `pkg/apiserver/schema/cel/validation.go`, `ValidFieldPath`).
  */
 import { additionalOf, type JsonSchema } from '../json-schema.ts';
 
 export interface FieldPath {
-  /** As shown in errors: `spec.labels[app]`. */
+  /** The path as shown in errors: `spec.labels[app]`. */
   readonly path: string;
   readonly schema: JsonSchema;
 }

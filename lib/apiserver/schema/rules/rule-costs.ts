@@ -1,6 +1,6 @@
 /**
- * The budgets of the rules of a schema: what each can cost at most, times how often its value can occur, and all of them
- * together (apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go` and `cel_validation.go`).
+ * Limits the cost of a schema's rules: the maximum cost of each one, times the number of times that its value can occur, and
+ * the sum for all rules (apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go` and `cel_validation.go`).
  */
 import { estimateCost } from '../../../cel/cost/estimate.ts';
 import { product, sum } from '../../../cel/cost/size.ts';
@@ -10,11 +10,11 @@ import type { SchemaNode } from '../node.ts';
 import { type CompiledRule, ruleScope } from './rule.ts';
 import { boundAt, maxOccurrences, shortestValue } from './value-bounds.ts';
 
-/** Limits for one rule, and for all rules of a schema. */
+/** Cost limits: for one rule, and for all rules of a schema. */
 export const ruleLimit = 10_000_000;
 export const schemaLimit = 100_000_000;
 
-/** How often the parts of a value can occur; `undefined` if its schema does not say. */
+/** How many items or entries a list or map can have, 1 for other values; `undefined` if the schema does not limit the number. */
 export function partsOf({ schema }: SchemaNode): number | undefined {
   const limit =
     schema.type === 'array'
@@ -36,7 +36,7 @@ interface Place {
   readonly node: SchemaNode;
   readonly type: CelType;
   readonly resource: boolean;
-  /** How often its values can occur; `undefined` if only the size of a request limits it. */
+  /** How often values of this schema can occur in an object; `undefined` if only the size of a request limits that. */
   readonly occurrences: number | undefined;
 }
 
@@ -46,7 +46,7 @@ export class RuleCosts {
   readonly #expressions: ExpressionCost[] = [];
   #total = 0;
 
-  /** @param known the schema was accepted before: its rules need not be within their own limit. */
+  /** @param known whether the schema was accepted before: then single rules may exceed {@link ruleLimit}. */
   constructor(known: boolean) {
     this.#known = known;
   }
@@ -59,7 +59,7 @@ export class RuleCosts {
     return this.#observe('estimated rule cost', cost, field);
   }
 
-  /** It runs once, where the rule fails first. */
+  /** The cause if a messageExpression is too expensive. It is counted once, as it runs only for the first failure of the rule. */
   message({ rule }: CompiledRule, place: Place, field: string): Cause[] {
     const cost = estimate(rule.messageExpression ?? '', rule, place);
     return this.#observe('estimated messageExpression cost', cost, field);
@@ -95,7 +95,7 @@ export class RuleCosts {
 }
 
 function estimate(source: string, rule: CompiledRule['rule'], { node, type, resource }: Place): number {
-  // Paths begin with the variable, self or oldSelf.
+  // The first element of a path is the variable: self or oldSelf.
   return estimateCost(source, ruleScope(rule, type), (path) => boundAt(node, resource, path.slice(1)));
 }
 

@@ -1,6 +1,6 @@
 /**
- * The rules of a whole schema: compiled beside its tree, with the causes that Kubernetes gives for rules it
- * refuses (`pkg/apis/apiextensions/validation/validation.go`).
+ * Compiles the rules of a whole schema into a tree that parallels the schema, with the causes that Kubernetes gives for
+ * refused rules (`pkg/apis/apiextensions/validation/validation.go`).
  */
 import type { Program } from '../../../cel/program.ts';
 import type { CelType } from '../../../cel/types.ts';
@@ -11,7 +11,7 @@ import { compileRules, type CompiledRule } from './rule.ts';
 import { partsOf, type RuleCosts } from './rule-costs.ts';
 import { celTypeOf } from './schema-type.ts';
 
-/** The part of the rules that belongs to one schema node; only nodes with rules in or below them have one. */
+/** The rules of one schema node. Only nodes with rules, or with rules below them, have a RuleNode. */
 export interface RuleNode {
   readonly node: SchemaNode;
   readonly type: CelType | undefined;
@@ -28,14 +28,14 @@ export interface CompiledRules {
 
 interface Place {
   readonly path: string;
-  /** The first list or map on the way whose parts cannot be compared with their old ones. */
+  /** The path of the first list or map around this node whose parts cannot be matched with their old values. */
   readonly uncorrelatable: string | undefined;
-  /** How often its values can occur, by the bounds of the lists and maps on the way. */
+  /** How often values of this node can occur, by the bounds of the lists and maps around it; `undefined` if unbounded. */
   readonly occurrences: number | undefined;
   readonly resource: boolean;
 }
 
-/** Results collected on the way. */
+/** Results that are collected during the walk. */
 interface Found {
   readonly causes: Cause[];
   readonly costs: RuleCosts | undefined;
@@ -44,7 +44,7 @@ interface Found {
 /**
  * Compiles all rules of a schema. Nothing is thrown: a rule that does not compile is a cause.
  *
- * @param costs adds up what the rules can cost; one that costs too much is a cause as well.
+ * @param costs adds up the costs of the rules; a rule that costs too much is a cause as well.
  */
 export function compileRuleTree(
   root: SchemaNode,

@@ -1,9 +1,9 @@
 /**
- * Running rules over an object (apiextensions-apiserver `pkg/apiserver/schema/cel/validation.go`): the rules
- * of a value before those of its parts, all from one budget.
+ * Runs rules on an object (apiextensions-apiserver `pkg/apiserver/schema/cel/validation.go`): the rules of a value
+ * before those of its parts, all with one cost budget.
  *
- * Rules that use `oldSelf` run only if the old object has the value that this one replaces. Values that an
- * update does not change may go on violating the others: that is a warning.
+ * Rules with `oldSelf` run only if the value replaces an old one. Values that an update does not change may keep violating
+ * the other rules: that is only a warning.
  */
 import type { Old, OldValue } from '../correlate.ts';
 import { fieldError, noField, omitted, type Cause, type Problems } from '../field-error.ts';
@@ -34,7 +34,7 @@ export class RuleWalk {
   /**
    * Runs the rules of a value and all below it.
    *
-   * @param nearest the value around this one that has an old counterpart if this one has none.
+   * @param nearest the innermost surrounding value that has an old counterpart, used if this value has none.
    * @returns `false` once the budget is spent.
    */
   run(value: unknown, at: RuleNode, path: string, old: Old, nearest: Counterparts | undefined): boolean {
@@ -123,7 +123,7 @@ export class RuleWalk {
     this.#budget -= made?.cost ?? 0;
     const words = made === undefined ? undefined : usableMessage(made);
     const type = at.node.schema.type;
-    // Large values say nothing beside the words of the rule (kubernetes/kubernetes PR 133832).
+    // Messages do not show objects and lists, which may be large (kubernetes/kubernetes PR 133832).
     const shown = type === 'object' || type === 'array' ? omitted : value;
     return ofReason(field, shown, words ?? defaultMessage(rule), rule.reason);
   }
@@ -164,7 +164,7 @@ function errorMessage(outcome: Outcome, rule: ValidationRule): string {
   return `${words} evaluating rule: ${ruleName(rule)}`;
 }
 
-/** The text of a messageExpression; `undefined` if it is unusable and the message of the rule replaces it. */
+/** The text of a messageExpression; `undefined` if it is unusable, so that the rule's `message` is used instead. */
 function usableMessage(outcome: Outcome): string | undefined {
   if (typeof outcome.value !== 'string') return undefined;
   const text = outcome.value.trim();

@@ -1,5 +1,5 @@
 /**
- * The rules of `x-kubernetes-validations` of one schema, compiled (apiextensions-apiserver
+ * Compiles the rules in `x-kubernetes-validations` of one schema (apiextensions-apiserver
  * `pkg/apiserver/schema/cel/compilation.go`).
  */
 import { Scope } from '../../../cel/environment.ts';
@@ -9,7 +9,7 @@ import type { ValidationRule } from '../json-schema.ts';
 
 export interface CompiledRule {
   readonly rule: ValidationRule;
-  /** The rule, or what is wrong with it. */
+  /** The compiled rule, or the message about its error. */
   readonly program: Program | string;
   readonly message: Program | string | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * The types that rules see (apiserver `pkg/cel/common/schemas.go`): which fields of a schema exist in CEL, and of what
- * type.
+ * The types of values in rules (apiserver `pkg/cel/common/schemas.go`): which fields of a schema exist in CEL, and with
+ * which type.
  */
 import { escapeName } from '../../../cel/escape.ts';
 import type { CelField, CelType } from '../../../cel/types.ts';
