@@ -167,7 +167,7 @@ class KernelProgramHost implements ProgramHost {
       }
     }
     await this.#uprobes.look(signal);
-    // No await from here on.
+    // Synchronous from here on, so that a pass is never aborted halfway.
     signal?.throwIfAborted();
     const stay = [...this.#programs.known.values()].filter(
       (record) => held.has(record.id) && this.#keepsToRules(record, room),

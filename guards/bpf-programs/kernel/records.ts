@@ -79,7 +79,7 @@ export interface ProgramRecord {
   /** The program whose maps it has used since it was loaded. */
   readonly sharedWith: { readonly id: string; readonly programId: number } | undefined;
   readonly maps: readonly KeptMap[];
-  /** For a namespaced program: what the rules were checked against. */
+  /** For a namespaced program: what was found when it was checked against the rules. */
   readonly tenant: Admitted | undefined;
   readonly notes: readonly string[];
   /** The version that was refused in the last pass, see {@link RunningProgram}. */

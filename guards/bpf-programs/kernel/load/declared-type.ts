@@ -22,7 +22,7 @@ const UNKNOWN = 0;
 const ofKernelFunctions: ReadonlySet<number> = new Set([TRACING, 27, 28, 29]);
 /** How the sections of further kinds of tracing programs begin. */
 const tracingKind = /^(fmod_ret|iter|tp_btf)/;
-/** For names in sections and labels: the name of the type that is the same to the kernel. */
+/** Names in sections and labels of types that the kernel does not distinguish: each has one name that stands for all. */
 const sameAs: Readonly<Record<string, string>> = {
   kretprobe: 'kprobe',
   uprobe: 'kprobe',

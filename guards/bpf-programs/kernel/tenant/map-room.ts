@@ -24,7 +24,7 @@ interface Holder {
 }
 
 const MIB = 1024 * 1024;
-/** One program may use at most this fraction of its namespace's memory: a quarter. */
+/** One program may use at most one part in this many of its namespace's memory. */
 const SHARE = 4;
 
 /** The maps that a program uses. */
