@@ -1,5 +1,4 @@
 /** The rules of a policy in the form that a dataplane needs. */
-import { isNobody } from './parsed-peers.ts';
 import type { ParsedPolicy } from './parsed-policy.ts';
 import type { NamedPort } from './parsed-ports.ts';
 import { podEndpoints } from './peer-endpoints.ts';
@@ -89,13 +88,16 @@ export class CompiledPolicy {
 
   /** Clauses stay while their peers or endpoints are gone, so that new ones do not make a new rule. */
   #clausesOf(views: RuleViews): Clause[] {
-    const { ports, names, peers: wanted } = views.rule;
-    if (wanted !== 'everyone' && isNobody(wanted)) return [];
-    const peers = wanted === 'everyone' ? wanted : wanted.key;
-    const clauses: Clause[] = ports === 'any' || ports.length > 0 ? [{ peers, ports }] : [];
+    const { ports, names } = views.rule;
+    if (views.peers.length === 0) return [];
+    const clauses: Clause[] =
+      ports === 'any' || ports.length > 0 ? views.peers.map((peers) => ({ peers, ports })) : [];
     if (views.endpoints !== undefined)
       clauses.push({ peers: 'everyone', endpoints: views.endpoints.value() });
-    else if (names.length > 0) clauses.push({ peers, endpoints: this.#targetEndpoints(views) });
+    else if (names.length > 0) {
+      const endpoints = this.#targetEndpoints(views);
+      clauses.push(...views.peers.map((peers) => ({ peers, endpoints })));
+    }
     return clauses;
   }
 

@@ -51,7 +51,26 @@ export function parsePeers(
 
 /** Whether all peers are malformed, so that nothing matches. */
 export function isNobody({ scopes, blocks }: Peers): boolean {
-  return scopes.length === 0 && blocks[4].length === 0 && blocks[6].length === 0;
+  return scopes.length === 0 && !hasBlocks(blocks);
+}
+
+/**
+ * The pods and the blocks, each as peers of their own. Rules that select the same pods then share them, whatever blocks they allow besides: a pod that
+ * comes or goes changes one set, not one for each list of blocks.
+ */
+export function partsOf(peers: Peers): readonly Peers[] {
+  const { scopes, blocks } = peers;
+  if (scopes.length === 0 || !hasBlocks(blocks)) return isNobody(peers) ? [] : [peers];
+  return [
+    { key: keyOf(scopes, noBlocks), scopes, blocks: noBlocks },
+    { key: keyOf([], blocks), scopes: [], blocks },
+  ];
+}
+
+const noBlocks: Peers['blocks'] = { 4: [], 6: [] };
+
+export function hasBlocks(blocks: Peers['blocks']): boolean {
+  return blocks[4].length > 0 || blocks[6].length > 0;
 }
 
 const consequence = 'the peer allows nothing';

@@ -1,29 +1,37 @@
 /** The addresses of the peers of rules: those of pods, which come and go, and those of blocks. */
-import { covers, firstIndex, rangesOf } from './address-sets.ts';
+import { firstIndex, rangesOf } from './address-sets.ts';
 import type { IpAddress } from './addresses.ts';
 import { equal } from './equal.ts';
 import { NetChanges } from './net-changes.ts';
 import type { Peers as ParsedPeers } from './parsed-peers.ts';
 import type { PodFacts } from './pod-table.ts';
-import type { Address, AddressSet, ByFamily, Family, Peers, PeersChange, PodKey } from './rules.ts';
+import type { Address, AddressSet, ByFamily, Peers, PeersChange, PodKey } from './rules.ts';
 
 /** From this many changes on, it is cheaper to sort everything again. */
 const MANY = 64;
 
 const none: readonly IpAddress[] = [];
 
+type PodLists = Peers['pods'];
+
+interface Edit {
+  readonly isNew: boolean;
+  readonly address: IpAddress;
+}
+
 export class PeerAddresses {
-  readonly #intervals: ParsedPeers['blocks'];
   readonly #blocks: ByFamily<AddressSet>;
   readonly #members = new Map<PodKey, readonly IpAddress[]>();
   /** Changes since {@link value} was last called. */
   readonly #pending = new NetChanges<IpAddress>();
   #value: Peers | undefined;
+  /** The pods of an earlier value, and what has changed since: values share both, each with its number of edits. */
+  #base: PodLists = { 4: [], 6: [] };
+  #edits: Edit[] = [];
   /** Changes since {@link takeChange} was last called; undefined before the first call. */
   #unreported: NetChanges<IpAddress> | undefined;
 
-  constructor({ blocks }: ParsedPeers) {
-    this.#intervals = blocks;
+  constructor({ blocks }: Pick<ParsedPeers, 'blocks'>) {
     this.#blocks = { 4: rangesOf(4, blocks[4]), 6: rangesOf(6, blocks[6]) };
   }
 
@@ -33,8 +41,7 @@ export class PeerAddresses {
    */
   set(pod: PodFacts, selected: boolean): boolean {
     const before = this.#members.get(pod.key) ?? none;
-    // An address in a block is a peer's address whatever happens to the pod.
-    const after = selected ? this.#outsideOfBlocks(pod.addresses) : none;
+    const after = selected ? pod.addresses : none;
     if (equal(before, after)) return false;
     if (after.length === 0) this.#members.delete(pod.key);
     else this.#members.set(pod.key, after);
@@ -52,18 +59,19 @@ export class PeerAddresses {
     if (this.#value !== undefined && this.#pending.size === 0) return this.#value;
     const few = this.#pending.size < MANY;
     const { gone, come } = this.#pending.take();
-    let pods: Record<Family, readonly Address[]>;
     if (this.#value === undefined || !few) {
       const { 4: four, 6: six } = textsOf([...this.#members.values()].flat());
-      pods = { 4: four.toSorted(), 6: six.toSorted() };
+      this.#base = { 4: four.toSorted(), 6: six.toSorted() };
+      this.#edits = [];
     } else {
-      pods = { ...this.#value.pods };
-      for (const { family, text } of gone)
-        pods[family] = pods[family].toSpliced(placeOf(pods[family], text), 1);
-      for (const { family, text } of come)
-        pods[family] = pods[family].toSpliced(placeOf(pods[family], text), 0, text);
+      if (this.#edits.length >= MANY) {
+        this.#base = edited(this.#base, this.#edits);
+        this.#edits = [];
+      }
+      for (const address of gone) this.#edits.push({ isNew: false, address });
+      for (const address of come) this.#edits.push({ isNew: true, address });
     }
-    this.#value = { pods, blocks: this.#blocks };
+    this.#value = peersOf(this.#base, this.#edits, this.#blocks);
     return this.#value;
   }
 
@@ -76,14 +84,32 @@ export class PeerAddresses {
     const [gone, come] = [textsOf(changes.gone), textsOf(changes.come)];
     return { 4: { gone: gone[4], come: come[4] }, 6: { gone: gone[6], come: come[6] } };
   }
+}
 
-  #outsideOfBlocks(addresses: readonly IpAddress[]): readonly IpAddress[] {
-    const blocks = this.#intervals;
-    if (blocks[4].length === 0 && blocks[6].length === 0) return addresses;
-    const isCovered = ({ family, value }: IpAddress): boolean => covers(blocks[family], value);
-    // Usually no address is in a block: then the pod's own list is returned, and no copy is held.
-    return addresses.some(isCovered) ? addresses.filter((address) => !isCovered(address)) : addresses;
+/**
+ * The lists of pods are made when they are first read: a dataplane that gets a change does not read them, and the lists of all pods of a large
+ * cluster would be most of the garbage of an event.
+ */
+function peersOf(base: PodLists, edits: readonly Edit[], blocks: Peers['blocks']): Peers {
+  const { length } = edits;
+  let pods = length === 0 ? base : undefined;
+  return {
+    get pods() {
+      return (pods ??= edited(base, edits.slice(0, length)));
+    },
+    blocks,
+  };
+}
+
+function edited(base: PodLists, edits: readonly Edit[]): PodLists {
+  const lists = { 4: [...base[4]], 6: [...base[6]] };
+  for (const { isNew, address } of edits) {
+    const list = lists[address.family];
+    const at = placeOf(list, address.text);
+    if (isNew) list.splice(at, 0, address.text);
+    else list.splice(at, 1);
   }
+  return lists;
 }
 
 function note(

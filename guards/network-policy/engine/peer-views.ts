@@ -3,7 +3,7 @@
  * Rules with the same peers share it.
  */
 import { type Labels, type LabelSelector, labelsMatch } from '../../../lib/kube/selectors/selectors.ts';
-import type { Peers, PodScope } from './parsed-peers.ts';
+import { hasBlocks, partsOf, type Peers, type PodScope } from './parsed-peers.ts';
 import { namesPeers, type ParsedPolicy, type ParsedRule } from './parsed-policy.ts';
 import { PeerAddresses } from './peer-addresses.ts';
 import { PeerEndpoints } from './peer-endpoints.ts';
@@ -15,6 +15,8 @@ import type { Dirty } from './targets.ts';
 /** What a rule depends on, except the peers that its clauses name. */
 export interface RuleViews {
   readonly rule: ParsedRule;
+  /** The keys of the parts of its peers. Empty: it allows no one. */
+  readonly peers: readonly ('everyone' | PeersKey)[];
   /** Only for egress rules with named ports. */
   readonly endpoints: PeerEndpoints | undefined;
   /** Only with `endpoints`: the addresses whose ports these are. Undefined: those of everyone. */
@@ -64,10 +66,12 @@ export class PeerViews {
     const viewsOf = (direction: Direction) =>
       policy[direction]?.map((rule) => {
         const { peers } = rule;
-        if (peers !== 'everyone' && namesPeers(rule, direction)) use(this.#addressesOf(peers, true));
+        const parts = peers === 'everyone' ? [] : partsOf(peers);
+        if (namesPeers(rule, direction)) for (const part of parts) use(this.#addressesOf(part, true));
         const ofPeers = direction === 'egress' && rule.names.length > 0;
         return {
           rule,
+          peers: peers === 'everyone' ? [peers] : parts.map(({ key }) => key),
           endpoints: ofPeers ? use(this.#endpointsOf(rule)) : undefined,
           addresses: ofPeers && peers !== 'everyone' ? use(this.#addressesOf(peers, false)) : undefined,
         };
@@ -133,7 +137,7 @@ export class PeerViews {
         ...{ key, isNamed: false },
         view: new PeerEndpoints(peers, names),
         scopes: peers === 'everyone' ? peers : peers.scopes,
-        asksEveryPod: peers === 'everyone' || peers.blocks[4].length > 0 || peers.blocks[6].length > 0,
+        asksEveryPod: peers === 'everyone' || hasBlocks(peers.blocks),
         users: new Set(),
       })
     );

@@ -71,7 +71,7 @@ export interface Endpoint {
  * };
  */
 export interface Peers {
-  /** Addresses of pods that are in none of the blocks, sorted as strings. */
+  /** Addresses of pods, sorted as strings. */
   readonly pods: ByFamily<readonly Address[]>;
   /** These stay the same as long as the key does. */
   readonly blocks: ByFamily<AddressSet>;

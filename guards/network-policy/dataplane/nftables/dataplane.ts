@@ -172,15 +172,11 @@ class NftablesDataplane implements Dataplane {
     const rules = this.#refusals.without(asked);
     const { changed, elements, classes } = this.#plan(rules, change);
     const before = [...changed.keys()].map((owner) => this.#owned.get(owner) ?? nothing);
+    const mapsOf = ({ pods }: NodeRules): TableObjects =>
+      change.pods.size === 0 ? nothing : mapObjects(pods, change.pods);
     const commands = commandsBetween(
-      flat(
-        [...before, objectsOf(elements.flatMap(({ gone }) => gone))],
-        mapObjects(this.#rules.pods, change.pods),
-      ),
-      flat(
-        [...changed.values(), objectsOf(elements.flatMap(({ come }) => come))],
-        mapObjects(rules.pods, change.pods),
-      ),
+      flat([...before, objectsOf(elements.flatMap(({ gone }) => gone))], mapsOf(this.#rules)),
+      flat([...changed.values(), objectsOf(elements.flatMap(({ come }) => come))], mapsOf(rules)),
     );
     try {
       if (commands === undefined) return this.#sync(asked);
@@ -225,9 +221,9 @@ class NftablesDataplane implements Dataplane {
     const elements: ElementChanges[] = [];
     const reshaped = new Set<PeersKey>();
     for (const [key, peersChange] of change.peers) {
-      const [before, after] = [this.#rules.peers.get(key), rules.peers.get(key)];
+      const stays = this.#rules.peers.has(key) && rules.peers.has(key);
       const sets = this.#owned.get(key) ?? nothing;
-      const edits = before && after && peersChange && elementChanges(sets, [before, after], peersChange);
+      const edits = stays && peersChange ? elementChanges(sets, peersChange) : undefined;
       if (edits !== undefined) elements.push(edits);
       else {
         changed.set(key, peersObjects(rules, key));

@@ -50,24 +50,18 @@ export interface ElementChanges {
 /**
  * The cost depends on what has changed, not on the number of peers.
  *
- * @param sets - The sets of the earlier peers.
+ * @param sets - The sets before the change.
  * @returns undefined if sets come or go, so that rules change, too
  */
-export function elementChanges(
-  sets: TableObjects,
-  [before, after]: readonly [Peers, Peers],
-  change: PeersChange,
-): ElementChanges | undefined {
-  if (families.some((family) => before.pods[family].length > 0 !== after.pods[family].length > 0)) {
-    return undefined;
+export function elementChanges(sets: TableObjects, change: PeersChange): ElementChanges | undefined {
+  const changed: { whole: AddressElements; gone: readonly Address[]; come: readonly Address[] }[] = [];
+  for (const family of families) {
+    const { gone, come } = change[family];
+    if (gone.length + come.length === 0) continue;
+    const whole = podSetIn(sets, family);
+    if (whole === undefined || whole.elements.size + come.length === gone.length) return undefined;
+    changed.push({ whole, gone, come });
   }
-  const changed = families.flatMap((family) => {
-    for (const whole of sets.values()) {
-      const isOfPods = whole.kind === 'set' && whole.holds === 'addresses' && whole.family === family;
-      if (isOfPods) return [{ ...change[family], whole }];
-    }
-    return [];
-  });
   return {
     gone: changed.map(({ whole, gone }) => ({ ...whole, elements: elementsOf(gone) })),
     come: changed.map(({ whole, come }) => ({ ...whole, elements: elementsOf(come) })),
@@ -79,6 +73,13 @@ export function elementChanges(
       }
     },
   };
+}
+
+function podSetIn(sets: TableObjects, family: Family): AddressElements | undefined {
+  for (const set of sets.values()) {
+    if (set.kind === 'set' && set.holds === 'addresses' && set.family === family) return set;
+  }
+  return undefined;
 }
 
 function podSetName(name: string, family: Family): string {
