@@ -236,7 +236,7 @@ export function errno(): number {
 }
 
 /**
- * Numbers of the system calls for which some glibc has no function; the same on x86_64 and arm64, unless there are two.
+ * Numbers of system calls that glibc, or an older version of it, does not wrap. Most are the same on x86_64 and arm64.
  */
 export const syscallNumbers = {
   openat2: 437,

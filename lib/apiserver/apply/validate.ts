@@ -3,7 +3,7 @@ import { canonicalJson, isObject } from '../../json/json.ts';
 import { elementText, fieldElement, itemElement } from './path-element.ts';
 import { kindIn, type ApplyType, type ListType, type MapType, type Scalar } from './type.ts';
 
-/** A person does not read more. */
+/** Limit of reported problems: a person does not read more. */
 const maxProblems = 20;
 
 /** Errors such as `.spec.replicas: expected numeric (int or float), got "x"`; empty for a valid value. */

@@ -61,7 +61,7 @@ function withMeta(schema: JsonObject): JsonObject {
   return { ...schema, properties };
 }
 
-/** Adds these fields to the schemas of embedded resources; parts without embedded resources are shared. */
+/** Adds `apiVersion`, `kind` and `metadata` to the schemas of embedded resources; other parts of the schema are shared. */
 function withEmbedded(schema: JsonObject): JsonObject {
   const changed: JsonObject = {};
   const properties = fieldOf(schema, 'properties');

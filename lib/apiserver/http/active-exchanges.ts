@@ -81,7 +81,7 @@ export class ActiveExchanges implements Disposable {
       server.closeIdleConnections();
       if (this.#exchanges.size > 0) quietSinceMs = undefined;
       else quietSinceMs ??= now;
-      // After that, what remains are requests that took too long, connections without a request, and clients that do not read.
+      // From here on, only slow requests, connections without a request and clients that do not read remain: they are cut off.
       if (now < deadline && (quietSinceMs === undefined || now - quietSinceMs < flushMs)) return;
       for (const exchange of this.#exchanges) exchange.abort();
       for (const socket of this.#sockets) socket.destroy();

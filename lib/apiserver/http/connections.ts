@@ -32,7 +32,7 @@ export function createConnections(
     keepAlive: true,
     keepAliveInitialDelay: 30_000,
     noDelay: true,
-    // This server refuses such a request itself, with a Status.
+    // This server itself refuses a request without a Host header, with a Status.
     requireHostHeader: false,
   };
   const server =

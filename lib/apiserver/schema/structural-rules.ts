@@ -43,7 +43,7 @@ function invariants(schema: JsonSchema, level: Level, path: string, causes: Caus
     if (additional !== undefined) invariants(additional, 'field', `${path}.additionalProperties`, causes);
   }
   extensions(schema, path, causes);
-  // A schema with x-kubernetes-int-or-string may repeat its types in `anyOf`, only here or in the first `allOf`.
+  // A schema with x-kubernetes-int-or-string may repeat its types in `anyOf`, but only directly or in its first `allOf`.
   const skipAnyOf = deepEqual(schema.anyOf, intOrStringTypes);
   const skipFirstAllOf = deepEqual(schema.allOf?.[0]?.anyOf, intOrStringTypes);
   valueRules(schema, skipAnyOf, skipFirstAllOf, path, causes);

@@ -16,7 +16,7 @@ import { type SqliteFailure, sqliteCodes } from '../../sqlite/failure.ts';
  * @throws {RampartError} `CORRUPT` if there is a log without its database; `SYSTEM`.
  */
 export function prepareDatabaseFile(path: string, what: string): void {
-  // SQLite syncs the database's first page before it creates the log, so no kill or power loss leaves a log without its
+  // The database's first page is on the disk before the log is created, so no kill or power loss leaves a log without its
   // database. SQLite would delete such a log (pager.c, pagerOpenWalIfPresent).
   const log = sizeOf(`${path}-wal`);
   if (log > 0 && sizeOf(path) === 0) {

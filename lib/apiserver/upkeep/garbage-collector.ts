@@ -182,7 +182,7 @@ export class GarbageCollector implements ObjectListener {
     this.#deleted++;
   }
 
-  /** If the object's owner waits for it while it waits for its own dependents in a cycle, all would wait forever: unblocks the owners. */
+  /** In a cycle of objects that wait for their dependents, all would wait forever: makes this one no longer block its owners, if it is in one. */
   async #cutCycle(node: Node, item: Item, owners: readonly Owner[], signal: AbortSignal): Promise<boolean> {
     const cycle = [...this.#graph.dependentsOf(node.uid)].some(({ foreground }) => foreground);
     if (!cycle || owners.every(({ blocks }) => !blocks)) return false;
@@ -264,7 +264,7 @@ export class GarbageCollector implements ObjectListener {
     return this.#patch(item, { finalizers: finalizers.filter((one) => one !== finalizer) }, signal);
   }
 
-  /** Patches the UID and version that were read; if the object has changed since, the conflict leads to a retry. */
+  /** Patches an object if it still has the UID and version that were read; otherwise, the conflict leads to a retry. */
   async #patch(item: Item, metadata: JsonObject, signal: AbortSignal): Promise<void> {
     const { stored, resource } = item;
     if (stored === undefined) return;

@@ -22,7 +22,7 @@ function summaryOf(pod: JsonObject): Summary {
   return summary;
 }
 
-/** What was counted over several containers. */
+/** Totals over several containers, and the status that follows from them. */
 interface Tally {
   ready: number;
   restarts: number;
