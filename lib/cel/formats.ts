@@ -1,8 +1,8 @@
 /**
  * The string formats that the API server checks. All others are ignored, including `int32` and the like
- * (apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kubernetes/kubernetes issue 136091), and so
- * are those of books, cards, colours and identifiers that no resource uses. Each one accepts what it does in
- * kube-openapi `pkg/validation/strfmt`.
+ * (apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kubernetes/kubernetes issue 136091), and so are formats
+ * of books, cards, colours and identifiers, which no resource uses. Each format accepts the same texts as in kube-openapi
+ * `pkg/validation/strfmt`.
  */
 import { isIP } from 'node:net';
 
@@ -98,7 +98,7 @@ function isCidr(text: string): boolean {
   return (prefix === '0' || !prefix.startsWith('0')) && Number(prefix) <= (version === 4 ? 32 : 128);
 }
 
-/** Go's `net.ParseMAC`: 6, 8 or 20 bytes, by colons, hyphens, or dots between groups of four digits. */
+/** Go's `net.ParseMAC`: 6, 8 or 20 bytes, separated by colons or hyphens, or in groups of four digits with dots. */
 function isMac(text: string): boolean {
   for (const [separator, digits] of [
     [':', 2],
@@ -129,7 +129,7 @@ function isDate(text: string): boolean {
   return month >= 1 && month <= 12 && day >= 1 && day <= last;
 }
 
-/** Go's `time.Parse` with RFC 3339, of which strfmt's `date-time` is more: small letters, and leap seconds. */
+/** Go's `time.Parse` with RFC 3339. strfmt's `date-time` also accepts lower-case letters and leap seconds. */
 export function isTimestamp(text: string): boolean {
   return isDateTime(text) && !/[tz]|:60/.test(text);
 }
@@ -184,10 +184,10 @@ export function parseDuration(text: string): number | undefined {
   return long === null || unit === undefined ? undefined : Number(long[1]) * unit;
 }
 
-// Longer than any meaningful duration; the expressions below are not linear in it.
+// Longer than any meaningful duration. Bounded, because the regular expressions below do not take linear time.
 const maxDurationLength = 256;
 
-/** Go's `time.ParseDuration`, in nanoseconds: fractions of them are cut off. */
+/** Go's `time.ParseDuration`, in nanoseconds; fractions of a nanosecond are cut off. */
 export function parseGoDuration(text: string): bigint | undefined {
   if (text.length > maxDurationLength) return undefined;
   const body = text.replace(/^[+-]/, '');

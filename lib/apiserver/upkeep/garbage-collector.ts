@@ -182,7 +182,7 @@ export class GarbageCollector implements ObjectListener {
     this.#deleted++;
   }
 
-  /** In a cycle of objects that wait for their dependents, all would wait forever: makes this one no longer block its owners, if it is in one. */
+  /** Breaks a cycle of objects that would wait for each other forever: this object stops blocking its owners. @returns whether it did. */
   async #cutCycle(node: Node, item: Item, owners: readonly Owner[], signal: AbortSignal): Promise<boolean> {
     const cycle = [...this.#graph.dependentsOf(node.uid)].some(({ foreground }) => foreground);
     if (!cycle || owners.every(({ blocks }) => !blocks)) return false;
