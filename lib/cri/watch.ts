@@ -29,7 +29,7 @@ export interface WatchOptions {
 interface WatchStats {
   readonly containers: number;
   readonly running: number;
-  /** Number of running containers whose process is unknown, or not known yet. */
+  /** Number of running containers whose process is still unknown. */
   readonly withoutProcess: number;
   /** Number of times that the whole list was read. */
   readonly lists: number;

@@ -71,7 +71,7 @@ export function columnCauses(column: JsonObject, path: string): Cause[] {
   if (format !== '' && !columnFormats.includes(format)) {
     causes.push(fieldError.invalid(`${path}.format`, format, `must be one of ${columnFormats.join(',')}`));
   }
-  // `JSONPath` is the field's name in Kubernetes' internal version, which its messages have.
+  // As in Kubernetes, the message has the field's name in the internal version: `JSONPath`.
   if (jsonPath === '') causes.push(fieldError.required(`${path}.JSONPath`));
   else causes.push(...pathCauses(jsonPath, `${path}.JSONPath`));
   return causes;
