@@ -42,7 +42,7 @@ export async function deleteObjectsOfGoneNodes<T extends KubeObject>(
 ): Promise<void> {
   const { client, nodes, kinds, logger } = options;
   const labels = new Set([...nodes.keys()].map(labelValue));
-  // A single machine has no Node objects: without any, nothing is known about nodes.
+  // A single machine may have no Node objects. Then nothing is known about nodes, and none counts as gone.
   const isGone = (node: string): boolean => nodes.size > 0 && !labels.has(labelValue(node));
   using queue = keyQueue();
   using stack = new DisposableStack();
@@ -58,7 +58,7 @@ export async function deleteObjectsOfGoneNodes<T extends KubeObject>(
     nodes.subscribe(({ type, key }) => {
       if (type === 'deleted') labels.delete(labelValue(key));
       else labels.add(labelValue(key));
-      // Also when the first Node appears: without any, nothing was known about nodes.
+      // Also after the first Node has appeared: as long as the API has no Nodes, no node counts as gone.
       if (type === 'deleted' || nodes.size === 1) addAll();
     }),
   );

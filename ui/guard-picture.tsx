@@ -1,4 +1,4 @@
-/** The panel behind the card of a guard: its picture, the chosen part of it, and the same as a table. */
+/** The panel behind a guard's card: its picture, details of the chosen part, and a table with the same content. */
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 import type { DrawnItem, DrawnPicture } from '../apps/ui/report.ts';

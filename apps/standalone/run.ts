@@ -140,8 +140,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   const kubeconfig = kubeconfigOf(server);
   say(`kubeconfig ${kubeconfig}`);
   if (options.data === undefined) say('no data directory (--data): nothing is kept after exit');
-  // This is our own API, which has no other clients to spare: at a lower rate, a report for each of 100,000 objects would take minutes. It
-  // is reached by a socket that only this user can open, so that connections of others cannot cost the guards their leases.
+  // The socket that only this user can open: connections of other clients cannot keep the guards from renewing their leases.
   const access = {
     ...clusterAccess({ kubeconfig }),
     server: new URL('http://localhost'),
@@ -156,6 +155,8 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
     site: siteOf(server),
     failed: (err) => logger.error({ err }, 'a request for the page has failed'),
   });
+  // This API server is our own, so the rate need not be low for the sake of other clients. At a lower one, writing a report for each of
+  // 100,000 objects would take minutes.
   const client = stack.use(new KubeClient(access, { perSecond: 2000, burst: 4000 }));
   // Returns the memory that a burst of changes has taken: docs/decisions/0010-memory-of-standalone.md.
   stack.use(returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() }));
@@ -222,7 +223,10 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   out.throwIfFailed();
 }
 
-/** Whether a write is needed before guards can object to any: of definitions, leases, statuses and the machine's mirror. */
+/**
+ * Whether a write is admitted without waiting for the guards to start: definitions, anything in the system namespace, statuses of the
+ * guards' kinds, the machine's mirror, and writes of `system:` users.
+ */
 function isOwnWrite(
   { resource, subresource, namespace, name, user }: AdmissionRequest,
   ownGroups: ReadonlySet<string>,

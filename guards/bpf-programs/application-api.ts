@@ -18,7 +18,7 @@ export function defineApplication(scope: Scope): Resource {
       status,
     },
     columns: [
-      // Upstream's jsonPath is misspelt, so that its column stays empty.
+      // Upstream misspells the jsonPath, so its column is always empty.
       { name: 'NodeSelector', type: 'string', jsonPath: '.spec.nodeSelector' },
       statusColumn,
       ageColumn,

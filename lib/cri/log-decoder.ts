@@ -156,7 +156,7 @@ export class LogDecoder {
     this.#stream = stream;
     this.#isPartial = isPartial;
     if (!this.#inLine[stream]) {
-      // The first record of a line decides about the whole line.
+      // The time of a line's first record determines whether the whole line is shown.
       this.#shown[stream] = this.#sinceNs === undefined || timeNs(header) >= this.#sinceNs;
       if (this.#timestamps && this.#shown[stream]) {
         const { second, fraction, zone } = header;

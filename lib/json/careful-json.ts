@@ -187,7 +187,7 @@ function isDigit(char: string): boolean {
   return char >= '0' && char <= '9';
 }
 
-/** Shows a character as Go does. */
+/** A character as Go's encoding/json quotes it in errors. */
 function shown(char: string): string {
   if (char === "'") return "'\\''";
   if (char === '"') return `'"'`;

@@ -34,7 +34,7 @@ function isNumeric(value: unknown): value is number | bigint {
 /** The name of a value's type in error messages (kube-openapi `pkg/validation/validate/type.go`). */
 export type JsonType = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'array' | 'object';
 
-/** Go keeps a number as int64 where it can; every whole number of that range counts as an integer here. */
+/** A whole number in the range of int64 is an integer, as in Go's decoder; so is `1.0`, which JavaScript does not distinguish from `1`. */
 export function jsonType(value: unknown): JsonType {
   if (typeof value === 'string') return 'string';
   if (typeof value === 'number') {

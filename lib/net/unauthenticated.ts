@@ -1,4 +1,7 @@
-/** Small HTTP servers that answer every client, at once: metrics and probes. Decision 0019. */
+/**
+ * Small HTTP servers without authentication, for metrics and probes. Connections are shared among addresses, so that the kubelet is
+ * answered however many others open (decision 0019).
+ */
 import type { Server, ServerOptions } from 'node:http';
 
 import { ConnectionShares } from './connection-shares.ts';

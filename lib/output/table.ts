@@ -49,7 +49,7 @@ export function displayWidth(text: string): number {
   return columns;
 }
 
-/** Breaks at spaces into lines of at most `widthColumns`. A longer word stays whole, to be copied. */
+/** Breaks at spaces into lines of at most `widthColumns`. A longer word is not broken, so that it can be copied. */
 export function wrapText(text: string, widthColumns: number): readonly string[] {
   const lines: string[] = [];
   let line = '';

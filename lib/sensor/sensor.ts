@@ -304,7 +304,8 @@ export class Sensor<W extends Watcher> implements Disposable {
     this.targets.forgetLeft();
     this.#expected.forgetLeft();
     this.#forgetArrivals();
-    // After a long pause of the event loop this timer runs before the ring is read.
+    // After a long pause of the event loop, this timer runs before the ring is read. Read it first: otherwise the sweep would report folded
+    // accesses that records in the ring also report.
     this.drain();
     this.#sweepFolded(QUIET_NS);
     if (this.mode === 'kprobe') this.#sweepPending(NO_RETURN_NS);

@@ -35,7 +35,10 @@ export class Targets<W extends Watcher> {
   /** Which life the kernel's entry for an inode number and device belongs to. */
   readonly #inKernel = new Map<string, Life<W>>();
   readonly #byId = new Map<number, Life<W>>();
-  /** Watchers that left in the last seconds: by target id, and when each left (CLOCK_MONOTONIC). In two generations. */
+  /**
+   * Watchers that left in the last seconds, with the time when each left (CLOCK_MONOTONIC, ns), keyed by target id. Those that left before
+   * the last call of {@link forgetLeft} are in `#leftBefore`.
+   */
   #left = new Map<number, Map<W, bigint>>();
   #leftBefore = new Map<number, Map<W, bigint>>();
 

@@ -22,7 +22,7 @@ interface PodMirrorOptions {
   readonly registry: Registry;
   readonly node: NodeFacts;
   readonly logger: Logger;
-  /** Records an event for each pod that others created: nothing runs it. */
+  /** Records an event for each pod that others created, since nothing runs such a pod. */
   readonly recorder: Pick<EventRecorder, 'record'>;
 }
 

@@ -1,4 +1,4 @@
-/** Which interfaces `interfacesDiscoveryConfig` of v0.6 selects. */
+/** Which interfaces `interfacesDiscoveryConfig` of bpfman-operator v0.6 selects. */
 import { Regex, RegexSyntaxError } from '../../../lib/regex/regex.ts';
 import type { InterfacesDiscovery } from '../application-schema.ts';
 

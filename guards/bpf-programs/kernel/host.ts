@@ -90,7 +90,7 @@ function mayGoOn({ type }: ProgramRecord, { attach }: DesiredProgram): boolean {
   return type === wanted || (isProbe(type) && isProbe(wanted));
 }
 
-/** The failure of a running version that is removed, which only a violation of the rules causes. */
+/** The failure of a program that violates the rules although an earlier version runs: says that the running version is removed. */
 function removed(error: unknown): ProgramFailure {
   const { reason, message, mayPass } = failureOf(error, 'not-allowed');
   return new ProgramFailure(reason, `${message} The version that ran is removed.`, mayPass, error);

@@ -18,7 +18,7 @@ export interface NodeParts {
   readonly sensor: () => SensorStats;
   /** Whether all existing objects were examined. */
   readonly looked: () => boolean;
-  /** Whether the loader of this kernel is known. */
+  /** Whether it is known which agent watches the files of this kernel: this one, or another on the same kernel. */
   readonly hasLoader: () => boolean;
 }
 

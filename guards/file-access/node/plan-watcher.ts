@@ -33,7 +33,7 @@ export class FileWatcher implements PlanWatcher {
     return (this.#encoder ??= new AlertEncoder(this.planned.context));
   }
 
-  /** Raises alerts of this planned alert from now on. */
+  /** From now on, raises the alert that is planned here. */
   become(planned: PlannedAlert): void {
     this.planned = planned;
     this.#encoder = undefined;
@@ -54,7 +54,7 @@ export class DirectoryWatcher {
     this.planned = planned;
   }
 
-  /** Raises alerts of this planned alert from now on. */
+  /** From now on, raises the alert that is planned here. */
   become(planned: PlannedAlert): void {
     this.planned = planned;
     this.#encoders.clear();

@@ -23,7 +23,7 @@ export interface Value {
 const foreignNames = [...refusedChecksums, ...otherChecksums];
 const foreignBits = new Map(foreignNames.map((name, at) => [name, 1 << at]));
 
-/** Attributes that 0.19 has on Linux: accepted, but not compared. */
+/** Attributes of AIDE 0.19 on Linux that are accepted but not compared. */
 export const ignoredAttributes: ReadonlySet<string> = new Set(['fstype']);
 
 /** The unsupported checksum that `R` contains. */

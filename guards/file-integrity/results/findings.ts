@@ -355,7 +355,7 @@ export class CurrentFindings {
     return { counts: this.counts, changes, redefined, problems, omitted: this.#omitted.size + omittedOthers };
   }
 
-  /** Notes that the state of a path is known: a running scan may have read it earlier. */
+  /** Marks the state of a path as newer than a running scan, which may have read the path before: the scan's result for it is ignored. */
   #touch(path: ByteString): void {
     this.#waiting.delete(path);
     if (this.#touched !== undefined && this.#touched.size < maxTouched) this.#touched.add(path);

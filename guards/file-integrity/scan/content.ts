@@ -102,8 +102,8 @@ export class ContentReader {
   }
 
   /**
-   * Reads the start of an open file, which stays where it is. How many bytes it got, or the errno as a negative number: of a
-   * FIFO it gets nothing, since that has no start (pread(2), ESPIPE).
+   * Reads the start of an open file with pread(2), without moving its offset. Returns the number of bytes, or the errno as a negative
+   * number: ESPIPE for a FIFO, which has no offset.
    */
   readStart(fd: number): number {
     this.#uncachedFrom = -1;

@@ -15,7 +15,7 @@ interface DecidedPacket {
   readonly direction: Direction;
   /** Policies that isolate the pod in this direction. */
   readonly isolating: readonly PolicyKey[];
-  /** The packet's ends that are pods. */
+  /** Source and destination of the packet; undefined for an end that is not a pod. */
   readonly pods: readonly (PodKey | undefined)[];
   readonly packet: Packet;
 }

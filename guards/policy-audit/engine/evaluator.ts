@@ -50,8 +50,8 @@ export interface Verdict {
 }
 
 /**
- * What a policy requested from outside. If changes of it cannot be watched, its kind is SubjectAccessReview, or
- * the name of the host call.
+ * What a policy requested from outside: objects of the cluster; or an access check, whose kind is SubjectAccessReview; or another host
+ * call, whose kind is the call's name, such as `oci/v1/verify`. Changes of the last two cannot be watched.
  */
 export interface AskedOfCluster {
   readonly apiVersion: string;

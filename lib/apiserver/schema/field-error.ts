@@ -110,7 +110,7 @@ export class Problems {
   }
 }
 
-/** Reports a missing field only once, with the last message: if both schema and kind report it, with the kind's. */
+/** Reports each missing field once. If both the schema and the kind report it, the kind's message is kept, as it comes last. */
 export function eachRequiredOnce(causes: readonly Cause[]): Cause[] {
   const last = new Map(
     causes.flatMap((one) => (one.reason === 'FieldValueRequired' ? [[one.field, one]] : [])),

@@ -32,7 +32,7 @@ export class CacheIndexes<T> {
   }
 
   /**
-   * Adds indexes; all objects have to be updated then. Existing ones with the same function stay.
+   * Adds indexes; existing ones with the same function stay. If it returns true, the caller has to call `update` for every object.
    *
    * @returns whether there is a new one.
    * @throws {RampartError} `INPUT` for the name of an index with another function.

@@ -1,4 +1,4 @@
-/** HTTP exchanges with the API server, over connections that are kept: HTTP/2 if the server supports it. */
+/** HTTP exchanges with the API server over persistent connections, with HTTP/2 if the server supports it. */
 import type { Agent, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { isIP } from 'node:net';

@@ -1,6 +1,6 @@
 /**
- * Keyless signatures: made with a certificate that a Sigstore instance issued to an identity for some minutes, and that its log recorded in
- * those minutes. Sigstore's own library verifies them. It is loaded only when a rule needs it.
+ * Keyless signatures: made with a short-lived certificate that a Sigstore instance issued to an identity, and recorded in its log while the
+ * certificate was valid. Sigstore's own library verifies them; it is loaded only when a rule needs it.
  */
 import { createHash, X509Certificate } from 'node:crypto';
 

@@ -38,8 +38,8 @@ export interface SeenChange {
 }
 
 /**
- * Keeps the processes from records, for two generations: a change names its process by PID and a number of its
- * facts, whose record may have come before the last call of {@link ChangeRecords.forget}.
+ * Keeps the processes from records for two generations. A change names its process by PID and `facts`, the number of a state of the
+ * process; the record of that state may have come before the last call of {@link ChangeRecords.forget}.
  */
 export class ChangeRecords {
   readonly #clock: WallClock;

@@ -209,7 +209,7 @@ export class DirectoryWatches implements Disposable {
 
   #read(): void {
     try {
-      // One buffer a turn: a directory that changes faster than this reads must not hold up the event loop.
+      // One buffer per turn: a directory that changes faster than events are read must not block the event loop.
       const length = readAvailable(this.#inotify, this.#buffer);
       for (const event of decodeInotify(this.#buffer.subarray(0, length))) this.#dispatch(event);
     } catch (error) {

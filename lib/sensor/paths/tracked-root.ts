@@ -58,7 +58,8 @@ export function watchMounts(mountinfo: Fd, onChange: () => void): Disposable {
     let before: string | undefined = readFromStart(mountinfo);
     stack.use(pollReadable(epoll.number, onChange));
     let check: NodeJS.Immediate;
-    // In the second turn of the event loop: the first one may not poll any more, if this runs in its poll phase.
+    // In the second check phase from here: if this function is called in a poll phase, the first one comes before the event loop has polled
+    // the descriptor.
     check = setImmediate(() => {
       check = setImmediate(() => {
         const same = readFromStart(mountinfo) === before;

@@ -28,7 +28,8 @@ export function leftBehind(
   if (program.mapGroup === undefined) return [];
   const loadKey = loadKeyOf(program);
   const here = programsAt(program, loaded);
-  // A TCX hook accepts a program only once, and its existing link is removed later.
+  // A program that is still attached to the same TCX hook cannot be used: the hook accepts a program only once, and the existing link of
+  // this one is removed only after the pass has attached the new programs.
   const isHere = (record: ProgramRecord): boolean =>
     record.type === 'tcx' && record.attachPoint === attachPoint(program.attach) && record.pod === program.pod;
   return left.filter(

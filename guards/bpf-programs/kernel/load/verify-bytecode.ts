@@ -66,9 +66,9 @@ export function verifyBytecode(bytes: Uint8Array, request: VerifyRequest = {}): 
 }
 
 /**
- * Verifies programs as an object requests them.
+ * Verifies those programs of an eBPF object file that a Kubernetes object requests, with the types that it gives them.
  *
- * @param use - Called with the programs that are loaded, if any, while their object is open.
+ * @param use - Called with the programs that were loaded, if any, while the eBPF object is open.
  * @returns results in the order of `wanted`.
  * @throws {ProgramFailure} `bytecode`: it is not an eBPF object file.
  */

@@ -12,7 +12,7 @@ import { failure, type ProgramEnd, runProgram } from './run-program.ts';
 import type { Iptables } from './variant.ts';
 
 export interface KernelRules extends IptablesRules {
-  /** The sets that rules match. */
+  /** Names of the sets that rules refer to (`--match-set`). */
   readonly used: ReadonlySet<string>;
 }
 

@@ -81,7 +81,7 @@ function split(lines: Lines): Top {
   return first < 0 ? { pods: lines, tail: [] } : { pods: lines.slice(0, first), tail: lines.slice(first) };
 }
 
-/** The sets that rules match. */
+/** Names of the sets that rules refer to (`--match-set`). */
 export function setsLookedInto({ tops: all, chains }: FamilyRules): Set<string> {
   const names = new Set<string>();
   for (const lines of [...chains.values(), ...[...all.values()].map(({ tail }) => tail ?? [])]) {

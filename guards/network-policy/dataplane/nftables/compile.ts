@@ -156,7 +156,7 @@ function directionChain(direction: Direction, hasUnknown: boolean): Chain {
       rule({ kind: 'connection state', states: ['established'] }, accept),
       rule(related, direction === 'egress' ? { kind: 'jump', chain: relatedChain.name } : accept),
       ...ofPods(4),
-      // After the rules for IPv4, so that IPv4 packets need not pass these.
+      // After the rules for IPv4, so that IPv4 packets which those handle skip these.
       ...ofLink,
       ...ofPods(6),
       ...(hasUnknown ? unknownRules(direction) : []),

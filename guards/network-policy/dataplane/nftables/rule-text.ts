@@ -1,6 +1,5 @@
 /**
- * Rules and what they refer to in nft's language, as nft itself lists them: printed for people, for libnftables and to compare,
- * and read back.
+ * Rules, and what they refer to, as text in nft's own format: to show, to pass to libnftables, to compare, and to parse.
  */
 import type { AddressRange, Family } from '../../engine/rules.ts';
 import { blockRange, rangeText } from './addresses.ts';

@@ -29,7 +29,7 @@ export function readTable(nft: Nftables): Map<string, TableObject> | undefined {
   }
 }
 
-/** Whether it filters packets: it has more than the rules that make the kernel track connections. */
+/** Whether the table filters packets, rather than only making the kernel track connections. */
 export function isEnforcing(nft: Nftables): boolean {
   try {
     nft.list(`list chain ${tableName} ${shortDirection.ingress}`);

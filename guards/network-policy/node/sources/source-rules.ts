@@ -80,7 +80,9 @@ export function sourceRules({ link, addresses, tunnels, isIsolated }: CheckedPod
 /** A comment may have 127 bytes. */
 const longestComment = 127;
 
-/** Stores in a comment what the next process needs: as many of the addresses as fit. */
+/**
+ * The comment that describes the interface for the next process: its index, its MAC address, and as many link-local addresses as fit.
+ */
 function commentOf({ index, mac, linkLocal }: PodInterface): string {
   let text = `${index} ${mac}`;
   for (const address of linkLocal) {
@@ -90,7 +92,10 @@ function commentOf({ index, mac, linkLocal }: PodInterface): string {
   return text;
 }
 
-/** An address as a number: nft 1.0.6 has no field for the target of an advertisement. */
+/**
+ * The address in hexadecimal, for a raw payload match (`@th,64,128`): nft 1.0.6 has no keyword for the target address of a neighbor
+ * advertisement.
+ */
 function hexOf(address: Address): string {
   return `0x${addressValue(address).toString(16)}`;
 }

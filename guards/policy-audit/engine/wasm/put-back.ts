@@ -20,7 +20,10 @@ const prefix = 'rampart:';
 const [memorySize, memoryGrow, call, end] = [0x3f, 0x40, 0x10, 0x0b];
 const [i32, functionType, mutable] = [0x7f, 0x60, 1];
 
-/** Rewrites a module. Undefined if the module can change more than memory and globals, or cannot be parsed. */
+/**
+ * Rewrites a module so that everything it can change is exported. Undefined if it can change more than memory and globals, or cannot be
+ * parsed.
+ */
 export function reachable(
   sections: readonly Section[],
   minPages: number,
