@@ -93,6 +93,7 @@ export class Enforcement {
       cutter?.programmed(rules);
     } else await dataplane.idle(signal);
     this.#afterwards(rules, change);
+    this.#programSources();
     counts.fullSyncs++;
     counts.lastSyncMs = systemClock.wallMs();
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
@@ -101,10 +102,22 @@ export class Enforcement {
   }
 
   async programChange(): Promise<void> {
-    const { dataplane, engine, counts, sources, cutter, signal } = this.#options;
-    sources.look(false);
+    const { engine, sources } = this.#options;
+    // Rules depend on the interfaces of this node's pods only: a change of other pods is in the kernel before these are looked for.
+    const isLocal = engine.touchedPods.size > 0;
+    if (isLocal) sources.look(false);
+    await this.#programRules();
+    if (!isLocal) {
+      sources.look(false);
+      if (engine.touchedPods.size > 0) await this.#programRules();
+    }
+    this.#programSources();
+  }
+
+  async #programRules(): Promise<void> {
+    const { dataplane, engine, counts, cutter, signal } = this.#options;
     const change = engine.takeChange();
-    if (isNoChange(change)) return this.#programSources();
+    if (isNoChange(change)) return;
     if (this.#isNeeded() !== this.#isProgrammed) return await this.programAll();
     const { rules } = engine;
     if (!this.#isProgrammed) return this.#afterwards(rules, change, change.pods);
@@ -161,7 +174,6 @@ export class Enforcement {
       changed,
       gone.filter((address) => engine.podAt(address) === undefined),
     );
-    this.#programSources();
   }
 
   #programSources(): void {

@@ -75,7 +75,7 @@ export class NftablesBatch {
   readonly #table: string;
   readonly #family: number;
   /** Zero from {@link #at} on: padding, and the upper bytes of small lengths, need not be written. */
-  #bytes: Buffer = Buffer.alloc(16 * 1024);
+  #bytes: Buffer = Buffer.alloc(1024);
   /** Names, most of which occur many times. */
   readonly #texts = new Map<string, Buffer>();
   #at = 0;

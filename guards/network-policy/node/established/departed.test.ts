@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
+import { ManualClock } from '../../../../lib/time/clock.fixture.ts';
 import { until } from '../../../../lib/testing/until.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
 import { nodeRules } from '../../dataplane/rules.fixture.ts';
@@ -34,5 +35,39 @@ suite('connections of pods that are gone', { skip: namespaceObstacle() ?? false 
     isRefused = false;
     await departed.settled();
     assert.equal(departed.problem, undefined);
+  });
+
+  test('connections are read the less often for pods of other nodes the longer it takes', async () => {
+    using namespace = new NetworkNamespace();
+    const clock = new ManualClock();
+    let reads = 0;
+    const departed = new Departed({
+      logger: { warn: () => undefined, info: () => undefined } as never,
+      signal: AbortSignal.timeout(60_000),
+      onForgotten: () => undefined,
+      inNetwork: (work) => {
+        reads++;
+        clock.advanceSync(8);
+        return namespace.run(work);
+      },
+      clock,
+    });
+    for (const [waitMs, expected] of [
+      [1000, 1],
+      [4000, 2],
+      [4000, 3],
+    ] as const) {
+      departed.programmed(nodeRules([], []), new Set(), ['10.1.0.9']);
+      clock.advanceSync(waitMs - 1);
+      assert.equal(clock.timers, 1);
+      clock.advanceSync(1);
+      await departed.settled();
+      assert.equal(reads, expected);
+    }
+    clock.advanceSync(10_000);
+    departed.programmed(nodeRules([], []), new Set(), ['10.1.0.9']);
+    clock.advanceSync(1000);
+    await departed.settled();
+    assert.equal(reads, 4);
   });
 });
