@@ -38,7 +38,7 @@ export async function deleteLeftLeases(options: LeftLeasesOptions): Promise<void
   using _nodes = nodes.subscribe(({ type, object, previous }) => {
     // After a reboot the node runs another kernel: the lease of the previous one is left over.
     const isBooted = type === 'modified' && bootId(object) !== bootId(previous);
-    // Also when the first Node appears: without any, nothing is known about nodes.
+    // Also after the first Node has appeared: as long as the API has no Nodes, it is unknown which nodes exist.
     if (type === 'deleted' || isBooted || nodes.size === 1) queue.add(KEY);
   });
   await whenSynced([nodes], signal, async () => {

@@ -30,7 +30,7 @@ export interface LineView {
   readonly by?: PodName;
   /** The words of a `rampart` command that shows more about it, without options that name the cluster: `network`, `explain`, ... */
   readonly next?: readonly string[];
-  /** The same for a command that has to be run on the node of the finding. */
+  /** Like `next`, but the command has to be run on the node of the finding. */
   readonly nextOnNode?: readonly string[];
   /** Set if a person has to decide about it. */
   readonly decision?: Decision;

@@ -68,7 +68,7 @@ export interface PictureItem {
   readonly text: string;
   /** The words of a `rampart` command that shows more about it, without options that name the cluster. */
   readonly next?: readonly string[];
-  /** The same for a command that has to be run on the node. */
+  /** Like `next`, but the command has to be run on the node. */
   readonly nextOnNode?: readonly string[];
 }
 

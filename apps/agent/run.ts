@@ -27,7 +27,7 @@ import type { AgentOptions } from './command.ts';
 import { returnMemoryWhenIdle } from './idle-memory.ts';
 import { registerAgentMetrics } from './agent-metrics.ts';
 
-/** A policy for all containers of a node causes some hundred writes at once; an overloaded API server throttles its clients itself. */
+/** A policy for all containers of a node causes a burst of some hundred writes; an overloaded API server throttles its clients itself. */
 const agentRate = { perSecond: 200, burst: 400 } as const;
 
 /**

@@ -18,7 +18,7 @@ const PAUSE_MS = 500;
 /** While containers keep ending, the known state is reported after this time, without waiting for their exit codes. */
 const PATIENCE_MS = 1_000;
 
-/** Calls `notify` with the state of the machine, at once and after each change, until the result is disposed. */
+/** Calls `notify` with the state of the machine, immediately and after each change, until the result is disposed. */
 export function followMachinePods(source: NodeRuntime, notify: (state: MachineState) => void): Disposable {
   /** How each container ended, or that the runtime is being asked; keyed by container id. */
   const endings = new Map<string, Ending | 'asking'>();

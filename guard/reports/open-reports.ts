@@ -35,7 +35,7 @@ export const openReports = defineResource({
   versions,
 });
 
-/** The same for cluster-scoped objects. */
+/** Reports about cluster-scoped objects. */
 export const clusterOpenReports = defineResource({
   group: 'openreports.io',
   kind: 'ClusterReport',

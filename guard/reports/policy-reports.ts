@@ -110,7 +110,7 @@ export const policyReports = defineResource({
   versions,
 });
 
-/** The same for cluster-scoped objects. */
+/** Reports about cluster-scoped objects. */
 export const clusterPolicyReports = defineResource({
   group: 'wgpolicyk8s.io',
   kind: 'ClusterPolicyReport',

@@ -121,7 +121,7 @@ export class ContainerIndex<V> {
       const known = this.#byId.get(id)?.value ?? this.#gone.get(id);
       if (known !== undefined) return known;
     }
-    // Only for a process in no container: otherwise the namespace number has been reused.
+    // Only for a process outside the cgroups of containers: if one in an unknown container has a known namespace number, that was reused.
     const entered = containers.length > 0 ? undefined : this.#byMountNamespace.get(mountNamespace);
     if (entered !== undefined && hadStarted(entered.place, atMs)) return entered.value;
     const isHost = mountNamespace === this.#hostMountNamespace;

@@ -144,7 +144,7 @@ export class NodeRuntime implements ContainerSource {
     [this.#cri, this.#watch, this.#unavailable] = [cri, watch, undefined];
     this.#source = criSource(watch, this.#runtime.name, signal);
     this.#source.subscribe((id) => this.#listeners.notify(id));
-    // Not from the source, which has only running containers: changes of others count too.
+    // Subscribes to the watch rather than to the source, which has only running containers: changes of others count too.
     watch.onChange(() => this.#stateListeners.notify());
     this.#synced.resolve();
     this.#stateListeners.notify();

@@ -38,7 +38,7 @@ export class Search<T> {
     this.#attempt = this.#options.limit(() => this.#run());
   }
 
-  /** Allows the next attempt at once. */
+  /** Allows the next attempt immediately. */
   reset(): void {
     this.#backoff.reset();
     this.#nextAtMs = 0;

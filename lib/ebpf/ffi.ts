@@ -143,7 +143,7 @@ export const libc = {
 
 /**
  * Functions that are called hundreds of thousands of times. Here, a pointer is a plain number (addresses in user space are below
- * 2 ** 53), so that a call allocates no object: keep the memory in a buffer that does not move, see {@link addressOf}.
+ * 2 ** 53), so that a call allocates no JavaScript object: keep the memory in a buffer that does not move, see {@link addressOf}.
  */
 export const fileCalls = {
   openat: c<(dirFd: number, path: number, flags: number, mode: number) => number>(

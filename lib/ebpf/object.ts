@@ -159,7 +159,7 @@ export class BpfProgram {
     return this.prepareRun(memory)();
   }
 
-  /** Like {@link testRun}, for many runs: a call allocates no object, and reads the present content of `context`. */
+  /** Like {@link testRun}, for many runs: a call allocates no JavaScript object, and reads the present content of `context`. */
   prepareRun(context: FixedBuffer): () => number {
     const request = new FixedBuffer(testRunAt.sizeBytes);
     request.bytes.fill(0);

@@ -16,7 +16,7 @@ import { syscallTablesOf } from './syscalls.ts';
 import type { Watcher } from './targets.ts';
 
 const OBJECT_FILE = new URL('./bpf/sensor.bpf.o', import.meta.url);
-/** How far a bucket may run ahead: one second's worth of accesses at once. */
+/** How far a bucket may run ahead: a burst may have as many accesses as the rate allows in one second. */
 const BURST_NS = 1_000_000_000n;
 
 /** A loaded object that is not attached yet. */

@@ -63,11 +63,11 @@ export interface SensorStats {
     /** A callback threw. */
     readonly consumer: number;
   };
-  /** Not produced: the inode number belongs to another file now. */
+  /** Accesses not produced because the inode number belongs to another file now. */
   readonly recycled: number;
-  /** Not produced: this process's own accesses. */
+  /** Accesses not produced because this process made them. */
   readonly own: number;
-  /** Produced, but without a verdict. */
+  /** Accesses produced without a verdict. */
   readonly verdictUnknown: number;
   /** Times the kernel skipped a program because it was running on that CPU already; it may have been for a watched file. */
   readonly hookMisses: number;

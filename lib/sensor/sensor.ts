@@ -53,7 +53,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   /** Better modes that this kernel refused, best first. */
   readonly refused: readonly RefusedMode[];
   readonly targets: Targets<W>;
-  /** Directories in which new files are watched at once, see {@link expectFilesIn}. */
+  /** Directories in which files are watched from the moment that they appear, see {@link expectFilesIn}. */
   readonly #expected: Targets<W>;
   /** Created only once, because it is used for each record. */
   readonly #allTargets: readonly Targets<W>[];

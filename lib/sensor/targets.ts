@@ -163,7 +163,7 @@ export class Targets<W extends Watcher> {
     else left.set(watcher, monotonicNs());
   }
 
-  /** @param put - Puts a new life into the kernel's map; not used to replace another life, which is done at once. */
+  /** @param put - Puts a new life into the kernel's map, now or later. Not used if it replaces another life: that is done immediately. */
   #add(identity: FileIdentity, watcher: W, put: (life: Life<W>) => void): void {
     const key = lifeOf(identity);
     const known = this.#lives.get(key);

@@ -22,8 +22,8 @@ export function lockFile(path: string): FileLock {
   let database: DatabaseSync | undefined;
   makePrivateFile(path);
   try {
-    // Without a journal nothing is written, so it can be taken on a full disk. SQLite refuses to do without one, and
-    // says nothing, while `defensive` is on (sqlite.org/c3ref/c_dbconfig_defensive.html), which is Node's default.
+    // Without a journal nothing is written, so the lock can be taken on a full disk. While `defensive` is on, which is Node's default,
+    // SQLite keeps the journal and reports no error (sqlite.org/c3ref/c_dbconfig_defensive.html).
     database = new DatabaseSync(path, { timeout: 0, defensive: false });
     database.exec('PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE');
   } catch (error) {

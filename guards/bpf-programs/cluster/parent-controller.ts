@@ -31,7 +31,7 @@ export interface ParentControllerOptions extends ControllerContext {
 }
 
 const WORKERS = 4;
-/** Then the caches are read again: an object that an agent has just created may not be in them yet. */
+/** After this time, the caches are read again: an object that an agent has just created may not be in them yet. */
 const LOOK_AGAIN_MS = 1_000;
 
 /** Runs until `signal` aborts; the caches must be synced. */

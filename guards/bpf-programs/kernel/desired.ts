@@ -1,6 +1,6 @@
 /**
  * The desired programs in the node's kernel, and their outcomes. The reconcilers turn each per-node object into a {@link DesiredProgram}
- * and pass all of them at once; {@link ProgramHost} brings the kernel to that state.
+ * and pass all of them together; {@link ProgramHost} brings the kernel to that state.
  */
 
 export type AttachType =
@@ -162,7 +162,7 @@ export interface Failure {
     | 'target';
   /** In complete sentences: the last lines of the kernel's or verifier's answer, and what to do. */
   readonly message: string;
-  /** Whether a retry may succeed without a change of the object, for example because the interface does not exist yet. */
+  /** Whether a retry may succeed without a change of the Kubernetes object, for example because the interface does not exist yet. */
   readonly mayPass: boolean;
 }
 
@@ -174,7 +174,7 @@ export interface Drift {
   readonly owners: readonly string[];
 }
 
-/** The requested version of an object that cannot replace the running one. */
+/** The version of a program that a Kubernetes object requests now, but that cannot replace the running version. */
 export interface RefusedVersion {
   readonly source: string;
   /** Empty if not yet known. */

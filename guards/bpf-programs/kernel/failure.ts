@@ -11,7 +11,7 @@ export type FailureReason = Failure['reason'];
 /** One program cannot run; others are not affected. */
 export class ProgramFailure extends Error {
   readonly reason: FailureReason;
-  /** Whether a retry may succeed without a change of the object. */
+  /** Whether a retry may succeed without a change of the Kubernetes object. */
   readonly mayPass: boolean;
 
   constructor(reason: FailureReason, message: string, mayPass = false, cause?: unknown) {

@@ -1,4 +1,4 @@
-/** Provides the bytecode of each parent: from a file at once, from an image once it has been pulled. */
+/** Provides the bytecode of each parent: from a file immediately, from an image once it has been pulled. */
 import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { Backoff } from '../../../lib/time/backoff.ts';

@@ -90,7 +90,7 @@ class PodController {
     this.#view = {
       pod: (namespace, name) => pods.get(`${namespace}/${name}`),
       bootId: (name) => {
-        // A single machine has no Node objects: without any, nothing is known about nodes.
+        // A single machine may have no Node objects. Then it is unknown which nodes exist, and their boot IDs are unknown too.
         if (nodes.size === 0) return '';
         const node = nodes.get(name);
         return node === undefined ? undefined : (node.status?.nodeInfo?.bootID ?? '');

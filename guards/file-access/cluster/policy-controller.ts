@@ -59,7 +59,7 @@ export async function runPolicyController(options: PolicyControllerOptions): Pro
   );
   stack.use(
     nodes.subscribe(({ type, key: node }) => {
-      // Also when the first Node appears: without any, nothing is known about nodes.
+      // All policies when the first Node appears: as long as the API has no Nodes, it is unknown which nodes exist.
       const keys = nodes.size <= 1 ? policies.keys() : parts.keysOf(node);
       if (type !== 'modified') for (const key of keys) queue.add(key, { level: 1 });
     }),

@@ -20,7 +20,7 @@ export interface DeliveryOptions {
   readonly maxAgeMs?: number;
   /** Limit for one request, until the head of its response. Default: 10,000. */
   readonly timeoutMs?: number;
-  /** The most requests in flight at once; a callback has at most one. Default: 64. */
+  /** Limit of requests in flight at the same time; a callback has at most one. Default: 64. */
   readonly concurrency?: number;
   /** The pause between attempts. Default: from 500 ms to 60 s, with jitter 0.5. */
   readonly backoff?: BackoffOptions;

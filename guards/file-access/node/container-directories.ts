@@ -128,7 +128,7 @@ export class ContainerDirectories implements Disposable {
       onState: (state) => this.#settle(directory, state),
     });
     this.#settle(directory, directory.tracked.state);
-    // With the first one, the tracker opens the root by its path.
+    // For the first directory of a root, the tracker has opened the root by its path: check that it is still the same process.
     if (directories.size === 1) roots.verify(root);
     unfinished.move();
     return directory;

@@ -163,7 +163,7 @@ export class ContainerFiles implements Disposable {
     if (known === undefined) {
       places.set(request.path, place);
       this.#tracker.add({ root: root.root.path, path: request.path });
-      // With the first one, the tracker opens the root by its path.
+      // For the first path of a root, the tracker has opened the root by its path: check that it is still the same process.
       if (places.size === 1) roots.verify(root);
     } else this.#settle(place);
     unfinished.move();
@@ -209,7 +209,7 @@ export class ContainerFiles implements Disposable {
     }
     const isOver = next.kind !== 'watched' && !place.root.root.alive;
     for (const asked of [...place.requests]) {
-      // The moved files of a container end with it, wherever they are.
+      // When a container has ended, its moved files are no longer followed, wherever they are.
       if (isOver) asked.moved?.[Symbol.dispose]();
       else
         this.droppedMoved +=

@@ -17,7 +17,7 @@ export type FileEvent = WrittenEvent | 'FileMissing' | 'FileMoved';
 
 export interface WriteTarget {
   readonly client: KubeClient;
-  /** Receives what was written at once, so that the next pass does not write it again. */
+  /** The cache. Each written object is put into it immediately, before its event arrives, so that the next pass does not write it again. */
   readonly data: IndexedCache<KiveData>;
   readonly on: FoundOn;
   readonly signal: AbortSignal;

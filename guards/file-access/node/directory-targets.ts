@@ -119,7 +119,7 @@ export class DirectoryTargets implements Disposable {
     if (failed) this.#options.onRefused();
   }
 
-  /** Has new files in these directories watched before this class learns of them. */
+  /** Lets the sensor watch new files in these directories even before this class learns of them. */
   #expect(watcher: DirectoryWatcher, directories: Iterable<DirectoryNode>): void {
     for (const node of directories) {
       const arrivals = new ArrivalWatcher(watcher, node);

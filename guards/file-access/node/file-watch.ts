@@ -43,7 +43,7 @@ export interface FileWatchOptions<C> extends Omit<SensorOptions<WatchedPath<C>>,
   readonly beforeTracking?: () => void;
   /** Called with where a path leads, at first and after each change. */
   readonly onPath?: (watched: WatchedPath<C>, state: PathState) => void;
-  /** The same for a path that selects the files of a directory, see directoryOf. */
+  /** Like `onPath`, but for a path that selects the files of a directory, see directoryOf. */
   readonly onDirectory?: (watched: WatchedPath<C>, state: DirectoryState, files: number) => void;
 }
 

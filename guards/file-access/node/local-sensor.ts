@@ -290,7 +290,7 @@ export class LocalSensor implements Disposable {
 
   /**
    * The kernel's map has one entry for an inode number and device. If two generations of a file were planned and the
-   * removed one was in the map, this puts the other one there.
+   * removed one was in the map, this puts the remaining generation there.
    */
   #restore(gone: readonly FileIdentity[]): void {
     if (gone.length === 0) return;

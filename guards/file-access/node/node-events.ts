@@ -62,7 +62,7 @@ export class NodeEvents {
     for (const key of keys) this.#record(key, { type: 'Warning', reason: 'AccessesLost', note });
   }
 
-  /** Reports problems of callbacks, existing ones too: queues left by a previous run are tried at once. */
+  /** Reports problems of callbacks, including those that existed before this call: queues left by a previous run are tried immediately. */
   followCallbacks(delivery: CallbackTroubles): Disposable {
     for (const callback of delivery.callbacks?.() ?? []) {
       if (callback.failures > 0 && callback.lastError?.aboutCredentials) this.callbackFailing(callback);
@@ -77,7 +77,7 @@ export class NodeEvents {
     const { nodeName, onCallbacks } = this.#options;
     onCallbacks?.(this.#policiesWith(state));
     const { name, problem, aboutCredentials } = state;
-    // Problems of credentials were reported at once.
+    // Problems of credentials were already reported by `onCredentialsTrouble`.
     if (problem === undefined || aboutCredentials) return;
     this.#reportFailing(state, `alerts for ${name} are not delivered by ${nodeName}: ${problem}`);
   }

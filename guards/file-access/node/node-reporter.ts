@@ -103,7 +103,7 @@ export class NodeReporter {
     if (leftMs > 0) return requeueAfter(leftMs);
     if (this.#written === undefined || this.#readAgainMs <= now) {
       this.#written = await this.#read(signal);
-      // Random, so that not all nodes read at once.
+      // Random, so that not all nodes read at the same time.
       this.#readAgainMs = now + READ_AGAIN_MS * (1 + Math.random());
     }
     const hasAlerts = this.#alerted.size > 0;

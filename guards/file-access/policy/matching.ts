@@ -77,7 +77,7 @@ export interface CompiledPolicy {
   readonly problems: readonly PolicyProblem[];
 }
 
-/** An unknown or empty version means the first one, as in Kive. */
+/** An unknown or empty version means `v1`, as in Kive. */
 export function alertVersionOf(asked: string | undefined): AlertVersion {
   return alertVersions.find((version) => version === asked) ?? 'v1';
 }

@@ -82,7 +82,7 @@ export class Line {
     const parts: ({ literal: string } | { variable: string })[] = [];
     let literal = '';
     while (this.at < this.end) {
-      // Take plain text at once: adding single characters would make the string many times as large in memory.
+      // Take plain text in one piece: adding single characters would make the string many times as large in memory.
       const plain = this.take(/^[^ \t\r\0\\@]+/);
       if (plain !== undefined) {
         literal += plain;

@@ -51,7 +51,7 @@ const writeBytes = 512 * 1024;
 export async function writeBaseline(options: WriteBaselineOptions): Promise<WrittenBaseline> {
   const { path, key, header, signal } = options;
   const frames = new FrameWriter();
-  // Sign once before anything is written, so that an invalid key is reported at once.
+  // Sign once before anything is written, so that an invalid key is reported immediately.
   const full: BaselineHeader = { about: {}, ...header, scheme: key.scheme, keyId: keyId(key) };
   signDigest(frames.digest(), key);
 
@@ -137,7 +137,7 @@ class Output {
     let rest = Buffer.concat(parts);
     this.#parts = [];
     this.waiting = 0;
-    // If the disk is nearly full, a write may be partial; only the next one fails then.
+    // If the disk is nearly full, a write may be partial; only the write after it fails.
     while (rest.length > 0) {
       const { bytesWritten } = await this.#file.write(rest);
       rest = rest.subarray(bytesWritten);

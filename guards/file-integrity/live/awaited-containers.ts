@@ -10,7 +10,7 @@ const defaultWaitMs = 400;
 /** How long to remember a container that was not reported: one of another runtime, e.g. Docker, never is. */
 const strangersMs = 10_000;
 const maxStrangers = 1000;
-/** Limit of waiting changes; above it, the first ones are passed on at once. In such a flood, authors do not matter. */
+/** Limit of waiting changes; above it, the first ones are passed on immediately. In such a flood, authors do not matter. */
 export const maxAwaiting = 10_000;
 
 /**
@@ -44,7 +44,7 @@ export class AwaitedContainers implements Disposable {
 
   add(change: Change): void {
     this.#waiting.push({ change, untilMs: performance.now() + this.#waitMs });
-    // If others wait already, the timer of the first one is running.
+    // If other changes wait already, the timer for the first of them is running.
     if (this.#waiting.length === 1 || this.#waiting.length > maxAwaiting) this.#passKnown();
   }
 

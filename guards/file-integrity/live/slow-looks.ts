@@ -65,7 +65,7 @@ export class SlowLooks implements AsyncDisposable {
   async #run(): Promise<void> {
     const { look, signal } = this.#options;
     try {
-      // If no path is due yet, the loop ends at once. It must not end before `#running` is assigned, because `finally`
+      // If no path is due yet, the loop ends immediately. It must not end before `#running` is assigned, because `finally`
       // would then clear it too early.
       await nextTurn();
       while (!signal.aborted) {

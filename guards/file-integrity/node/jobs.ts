@@ -245,8 +245,8 @@ export class NodeJobs {
         name: nodeStatusName(name, nodeName),
         transform: slimStatus,
         onChange: (status) => {
-          // FileIntegrity `a` on node `b-c` and `a-b` on node `c` have the same status name: requests to the other one
-          // must be ignored.
+          // FileIntegrity `a` on node `b-c` and `a-b` on node `c` have the same status name: requests to the other
+          // node must be ignored.
           job.status = status?.nodeName === nodeName ? status : undefined;
           // The configuration is passed on only after the status, which decides whether a missing baseline is the first
           // one.

@@ -1,5 +1,5 @@
 /**
- * Matches many expressions at once, anchored at the start of a text of bytes. One automaton determines which of them
+ * Matches many expressions in one pass, anchored at the start of a text of bytes. One automaton determines which of them
  * match, and which may match if more text follows (PCRE2's partial match). It reads a text once, whatever the number of
  * expressions, and can continue from any state: files in a directory share the state of the directory's path.
  */

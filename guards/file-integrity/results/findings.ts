@@ -240,7 +240,7 @@ export class CurrentFindings {
     for (const [path, { finding }] of fresh) {
       if (this.#held.has(path)) changes.push({ state: 'found', path, finding });
     }
-    // Otherwise the path may be one of those that are only counted, so it is unknown whether the finding is gone.
+    // If `omitted` is incomplete, a path may be one of those that are only counted, so it is unknown whether its finding is gone.
     if (omitted.isComplete) {
       for (const [path, { finding }] of before) {
         if (!this.#held.has(path) && omitted.get(path) === undefined)

@@ -120,7 +120,7 @@ export class Directories {
       const length = fileCalls.getdents64(directory.fd, address, listBytes);
       if (length <= 0) return length === 0 ? 0 : -errno();
       this.#writeTypes(length);
-      // Convert all records at once: each item is a substring.
+      // Convert all records in one call: each item is then a substring.
       this.#notify(bytes.toString('latin1', 0, length + 1), length, onItem);
     }
   }

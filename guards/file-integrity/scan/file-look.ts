@@ -56,7 +56,7 @@ export interface OpenDirectory {
 export type LookOutcome =
   /** `entry` and `known` describe this file. */
   | 'seen'
-  /** The same; `problem` has to be reported too. */
+  /** Like `seen`, but `problem` has to be reported too. */
   | 'problem'
   | 'gone'
   | 'not selected'

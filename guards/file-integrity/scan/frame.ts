@@ -4,7 +4,7 @@ import { depthOf, type Directory } from './directories.ts';
 import type { FilesAsked } from './selected.ts';
 import type { DirectoryIdentity, Names, Task } from './tasks.ts';
 
-/** Weight of a piece, which is what a thread does at once: the number of names that go back to the queue together. */
+/** Weight of a piece of work, which a thread takes as a whole: the number of names that go back to the queue together. */
 const pieceWeight = 512;
 /**
  * Weight of a directory, which may be a large tree. So a few directories make a piece; otherwise one piece could

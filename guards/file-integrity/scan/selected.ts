@@ -88,7 +88,10 @@ export class Selected {
     return sets.some((set) => set !== -1) ? sets : undefined;
   }
 
-  /** The attributes of all regular files in a directory, decided at once if that is possible. */
+  /**
+   * The attributes that all regular files in a directory have; `by name` if they depend on the file's name, `none` if no configuration
+   * selects any.
+   */
   ofFiles(directory: ByteString): FilesAsked {
     const sets: AttributeSet[] = [];
     for (const conf of this.#confs) {

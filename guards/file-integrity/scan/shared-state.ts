@@ -86,7 +86,7 @@ export class ReadRate {
     return this.bytesPerSecond === Infinity;
   }
 
-  /** Number of bytes to read at once, so that there are several reads per second. */
+  /** Number of bytes to read in one call, so that there are several reads per second. */
   get chunkBytes(): number {
     return Math.max(4096, Math.floor(this.bytesPerSecond / 16));
   }

@@ -8,7 +8,7 @@ import type { ScanRoot } from '../provider/provider.ts';
 import type { Answer, Begin, FromThread, Request, ThreadData, ToThread } from './messages.ts';
 import { ReadRate, ThreadNote } from './shared-state.ts';
 
-/** Number of requests that a thread has at once, so that it never waits for the next one. */
+/** Number of requests that a thread has at the same time, so that it never waits for the next one. */
 const ahead = 2;
 /**
  * A thread that ignores a request to stop for this long is in a system call that does not return, as on an unresponsive

@@ -22,7 +22,7 @@ export interface Budget {
   /** Number of entries, plus one for each directory that the walk leaves. */
   readonly entries: number;
   readonly bytes: number;
-  /** The same limit if the task is the root: 0 leaves all of its contents to the threads. */
+  /** Used instead of `entries` if the task is the root: 0 leaves all of its contents to the threads. */
   readonly rootEntries: number;
   /** A file with more content than this is left to another walk. */
   readonly fileBytes: number;

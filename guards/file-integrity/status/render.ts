@@ -141,7 +141,7 @@ function atOnce({ detection }: IntegrityNodeReport): string {
   }
 }
 
-/** Why changes are not detected at once, or why their authors are unknown; each reason once, with its nodes. */
+/** Why changes are not detected immediately, or why their authors are unknown; each reason once, with its nodes. */
 function detectionTexts({ nodes }: Unjudged): string[] {
   const byReason = new Map<string, string[]>();
   for (const node of nodes) {

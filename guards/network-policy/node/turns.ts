@@ -1,11 +1,11 @@
-/** Decides when the kernel is programmed: at once after changes, and from time to time completely. */
+/** Decides when the kernel is programmed: immediately after changes, and from time to time completely. */
 import { setImmediate as turn } from 'node:timers/promises';
 
 import { sleep, systemClock as clock } from '../../../lib/time/clock.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Enforcement } from './enforcement.ts';
 
-/** Changes less than this apart are programmed together. The first change after a quiet time is programmed at once. */
+/** Changes less than this apart are programmed together. The first change after a quiet time is programmed immediately. */
 const SETTLE_MS = 5;
 const VERIFY_MS = 60_000;
 const FULL_SYNC_MS = 5 * 60_000;

@@ -26,7 +26,7 @@ export interface PolicyReport {
   readonly directions: readonly string[];
   /** Number of pods that the policy selects, on any node; `null` if pods may not be read. */
   readonly pods: number | null;
-  /** The same for each node; `null` if pods may not be read. */
+  /** Number of pods that the policy selects on each node; `null` if pods may not be read. */
   readonly podsByNode: Readonly<Record<string, number>> | null;
   /** Fields that apply in another way than their text suggests. */
   readonly warnings: readonly string[];

@@ -16,7 +16,7 @@ export class ModuleError extends RampartError {
   }
 }
 
-/** The same error with the URI of the module; an error that is not about a module is unchanged. */
+/** A RampartError as one that names the module; any other error is returned unchanged. */
 export function aboutModule(module: string, error: unknown): unknown {
   return error instanceof RampartError ? new ModuleError(module, error) : error;
 }

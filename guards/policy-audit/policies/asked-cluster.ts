@@ -21,7 +21,7 @@ export class AskedCluster implements ClusterReader {
     this.#own = this.through(reader);
   }
 
-  /** The same for another reader, which may have other permissions: readers share only the knowledge of what has changed. */
+  /** Wraps another reader, which may have other permissions: wrapped readers share only the knowledge of what has changed. */
   through(reader: ClusterReader): ClusterReader {
     return {
       get: (kind, target, options) => reader.get(kind, target, this.#options(kind, options)),

@@ -280,7 +280,7 @@ export class PolicySet {
       problem = await this.#opener.open(policy, object, signal);
     } finally {
       cancel();
-      // Otherwise the kept version that it opens could outlive the policy.
+      // `#whileOpening` may be opening the kept version: without this wait, that version could outlive the policy.
       await meanwhile;
       this.#opening.delete(id);
     }

@@ -33,14 +33,14 @@ export interface Limits {
   /** Limit of concurrent reads, without watches; further ones are answered 429. */
   readonly readonlyInFlight: number;
   readonly mutatingInFlight: number;
-  /** Limit of concurrent connections; further ones are closed at once. */
+  /** Limit of concurrent connections; further ones are closed immediately. */
   readonly connections: number;
   /**
    * Limit of connections that have not yet sent an authenticated request. Beyond it, the oldest connection of the address with
    * the most is closed.
    */
   readonly unauthenticated: number;
-  /** The same limit for one address. */
+  /** Limit of connections from one address that have not yet sent an authenticated request. */
   readonly unauthenticatedPerSource: number;
   /** Time limit for a connection's first authenticated request. */
   readonly authenticateMs: number;

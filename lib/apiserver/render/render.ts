@@ -12,7 +12,7 @@ import { Document, isScalar, visit } from 'yaml';
 /** Characters in a part of a list of stored texts: few enough that the first part is sent soon, but enough to be worth a write. */
 const textPartSize = 256 * 1024;
 /**
- * The same for all other lists, which take longer to render: the event loop has to be free again after a few milliseconds.
+ * Characters in a part of any other list, which takes longer to render: the event loop has to be free again after a few milliseconds.
  */
 const madePartSize = 32 * 1024;
 

@@ -24,7 +24,7 @@ interface RecentLimits {
   readonly size: number;
 }
 
-/** Limit of changes returned at once. */
+/** Limit of changes returned by one call. */
 const pageLimit = 500;
 
 class Recent {

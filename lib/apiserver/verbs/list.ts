@@ -48,7 +48,7 @@ export async function listItems(
   try {
     return await selected(request, selection, limit, store.listPortions(storeName, range));
   } catch (error) {
-    // The version was compacted between portions, which the client did not request: reads the whole list at once instead.
+    // The version was compacted between portions. The client did not request portions, so the whole list is read in one piece instead.
     if (!(error instanceof ExpiredError) || first.continue !== undefined || version !== undefined)
       throw error;
     const atOnce = store.list(storeName, range);

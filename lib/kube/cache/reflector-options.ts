@@ -26,7 +26,7 @@ export interface ReflectorOptions<T extends KubeObject> {
    * keep `namespace`, `name` and `resourceVersion` of the metadata. Default: keeps everything.
    */
   readonly transform?: ((object: T) => T) | undefined;
-  /** How many objects a list requests at a time. Default: 500. 0 requests all at once. */
+  /** How many objects a list requests at a time. Default: 500. 0 requests all in one page. */
   readonly pageSize?: number;
   /**
    * A watch that is silent for this long is restarted where it was, because it may be dead. API servers send

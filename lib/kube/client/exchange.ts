@@ -20,7 +20,7 @@ export interface Incoming {
   readonly body: Readable;
 }
 
-/** Unused connections are closed before the API server closes them, after 90 s: a request could take one just then. */
+/** Unused connections are closed before the API server does so, after 90 s: otherwise a request could take one at that very moment. */
 export const IDLE_CONNECTION_MS = 60_000;
 
 /** A request that failed before an answer began. */

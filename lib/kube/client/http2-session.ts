@@ -16,7 +16,7 @@ const DOUBTFUL_MS = 5000;
  * long list takes a round trip for each 64 KiB.
  */
 const STREAM_WINDOW_BYTES = 1024 * 1024;
-/** The same for all answers together. Node.js reopens this window on receipt, so slow readers do not use it up. */
+/** How much of all answers together may be in flight. Node.js reopens this window on receipt, so slow readers do not use it up. */
 const CONNECTION_WINDOW_BYTES = 4 * STREAM_WINDOW_BYTES;
 
 /** RFC 9113, 7 */

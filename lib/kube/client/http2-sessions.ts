@@ -134,7 +134,8 @@ export class Http2Sessions implements Disposable {
     const session = new Http2Session(connected, this.#options.clock);
     this.#sessions.add(session);
     connected.once('close', () => this.#sessions.delete(session));
-    // Requests that wait for the session open their streams in this turn of the loop; it ends with the last of them.
+    // Requests that wait for the session open their streams in this turn of the event loop. close() then ends the session with its last
+    // stream.
     if (this.#retired) setImmediate(() => session.close());
   }
 }

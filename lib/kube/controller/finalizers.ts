@@ -130,7 +130,7 @@ async function changeFinalizers<T extends KubeObject>(
 ): Promise<T> {
   const { namespace, name = '', uid } = object.metadata;
   const target = { namespace, name };
-  // Without a version the patch would be bound to nothing.
+  // The patch needs a resourceVersion: without one, it would apply to any version of the object.
   const first =
     object.metadata.resourceVersion === undefined ? await client.get(type, target, { signal }) : object;
   for (let current = first, tries = 1; ; tries++) {

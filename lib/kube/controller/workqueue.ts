@@ -9,7 +9,7 @@ import { type Ready, ReadyLists, type Urgency } from './ready-lists.ts';
 export interface WorkQueueOptions {
   /** The delays of `addRateLimited` for one key. Default: 5 ms to 1,000 s. */
   readonly backoff?: BackoffOptions;
-  /** The rate of `addRateLimited` for all keys together. Default: 10 per second, 100 at once. */
+  /** The rate of `addRateLimited` for all keys together. Default: 10 per second, in bursts of up to 100. */
   readonly retryLimit?: Omit<RateLimitOptions, 'clock'>;
   readonly clock?: Clock | undefined;
 }
@@ -164,7 +164,7 @@ export class WorkQueue<K = string> implements Disposable {
   /**
    * The worker has finished with `key`, well or not.
    *
-   * @throws {RampartError} `INPUT` when no worker has it: two workers would get it at once.
+   * @throws {RampartError} `INPUT` when no worker has it: two workers would get it at the same time.
    */
   done(key: K): void {
     const entry = this.#entries.get(key);

@@ -172,7 +172,7 @@ export class EventRecorder implements AsyncDisposable {
       pending = { entry, place, writtenCount: 0, dueMs: -Infinity };
       this.#pendings.set(entry, pending);
     } else {
-      // Not at once: the first repetition may be the first of many.
+      // Not immediately: the first repetition may be the first of many.
       pending.dueMs = this.#clock.monotonicMs() + SERIES_INTERVAL_MS;
     }
     this.#queue.add(pending);

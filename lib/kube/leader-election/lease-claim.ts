@@ -105,7 +105,7 @@ export class LeaseClaim {
     signal.throwIfAborted();
     const { holder, durationMs, seenMs } = this.#observe(lease);
     const own = holder === identity;
-    // This is the second reading, after a conflict: only our own lease is taken at once; for another's, the next try is soon enough.
+    // This is the second reading, after a conflict: only our own lease is taken now; for another's, the next try is soon enough.
     if (!onceMore && !own) return undefined;
     const free = holder === '' || own;
     if (!free && this.#clock.monotonicMs() < seenMs + durationMs) return undefined;

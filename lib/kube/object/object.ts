@@ -107,7 +107,7 @@ export function namespacedKind<T extends KubeObject>(
   return { group, version, plural, kind, namespaced: true };
 }
 
-/** The same for a kind whose objects are in no namespace. */
+/** A cluster-scoped kind, with the parameters of {@link namespacedKind}. */
 export function clusterKind<T extends KubeObject>(
   group: string,
   plural: string,

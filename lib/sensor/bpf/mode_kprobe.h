@@ -65,7 +65,7 @@ int permission_entry(void *ctx)
 		/* Nested in another watched access (an overlay file and its layer): report this one without a verdict. */
 		if (outer->sp > entered.sp)
 			return emit(&entered.access);
-		/* Not nested: the other's return was missed (no free kretprobe instance, nmissed). */
+		/* Not nested: the return of the pending access was missed (no free kretprobe instance, nmissed). */
 		bpf_map_delete_elem(&pending, &thread);
 		emit(&stale);
 	}

@@ -221,7 +221,7 @@ static __always_inline u32 put_process(struct work *work, u32 base)
 	record->mount_namespace = BPF_CORE_READ(task, nsproxy, mnt_ns, ns.inum);
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
 
-	/* A kernel thread may lack them; failed reads give zero, which ends the walk at once. */
+	/* A kernel thread may lack mm or fs; failed reads give zero, which ends the walk immediately. */
 	work->root.mnt = BPF_CORE_READ(fs, root.mnt);
 	work->root.dentry = BPF_CORE_READ(fs, root.dentry);
 

@@ -32,7 +32,7 @@ export interface Found {
   readonly otherAuthors?: readonly ChangeProcess[];
 }
 
-/** Events for a name in a directory that came or went. */
+/** Events for a name that appears in a directory or disappears from it. */
 export const NAMES_COME_AND_GO =
   inotifyBits.CREATE | inotifyBits.DELETE | inotifyBits.MOVED_FROM | inotifyBits.MOVED_TO;
 /** Changes that create a name. */

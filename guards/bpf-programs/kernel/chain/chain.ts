@@ -253,7 +253,7 @@ function isSame(before: ChainRecord, state: HookState, members: readonly WantedM
   );
 }
 
-/** Pins an object under a name that may be in use: rename(2) on bpffs is atomic. */
+/** Pins an eBPF object under a name that may be in use: rename(2) on bpffs is atomic. */
 function pinOver(object: Descriptor, path: string): void {
   rmSync(`${path}-new`, { force: true });
   pin(object.fd, `${path}-new`);

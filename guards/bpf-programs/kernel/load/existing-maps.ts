@@ -59,7 +59,7 @@ export function mapsOfFile(object: BpfObject): readonly FileMap[] {
 }
 
 /**
- * Replaces maps of an object that is not loaded yet. Descriptors are duplicated: the caller need not keep anything open.
+ * Replaces maps of an eBPF object that is not loaded yet. Descriptors are duplicated: the caller need not keep anything open.
  *
  * @param shown - The owner of the object file, for messages.
  * @throws {ProgramFailure} `load`: a map that has to be shared has another shape.
@@ -123,7 +123,7 @@ function candidate(
   return undefined;
 }
 
-/** The name of a map without what changes with each load: libbpf prefixes the sections of variables with the name of the object. */
+/** The name of a map without the part that changes with each load: libbpf prefixes sections of variables with the eBPF object's name. */
 export function nameOf({ name, internal }: Pick<KeptMap, 'internal' | 'name'>): string {
   return internal ? name.slice(name.indexOf('.')) : name;
 }

@@ -1,5 +1,5 @@
 /**
- * Loads the requested programs of an object file, all at once: each with its own licence, verifier log and id, and with the maps of the
+ * Loads the requested programs of an object file together: each with its own licence, verifier log and id, and with the maps of the
  * file. Members of chains are loaded like this as well: a composition takes their instructions from here.
  */
 import { join } from 'node:path';

@@ -12,7 +12,7 @@ const sizes: ReadonlyMap<number, readonly [number, number]> = new Map([
   [31, [0, 0]], // ring buffer of user space
 ]);
 
-/** Call it before the object is loaded. */
+/** Call it before the eBPF object is loaded. */
 export function fitSizes(maps: readonly BpfMap[]): void {
   for (const map of maps) {
     const fixed = sizes.get(map.type);
@@ -25,7 +25,7 @@ const hashTables: ReadonlySet<number> = new Set([1, 5, 9, 10]);
 
 /**
  * For a load that only tests whether programs are accepted. The verifier ignores the size of a hash table, and the kernel clears all
- * buckets of a new one: half a second for 16,777,216 entries. Call it before the object is loaded.
+ * buckets of a new one: half a second for 16,777,216 entries. Call it before the eBPF object is loaded.
  */
 export function shrinkHashTables(maps: readonly BpfMap[]): void {
   for (const map of maps) if (hashTables.has(map.type)) map.maxEntries = 1;

@@ -1,5 +1,5 @@
 /**
- * Loads programs of one object file together and unloads them again. Opening a large object and relocating it for this kernel takes much
+ * Loads programs of one object file together and unloads them again. Opening a large file and relocating it for this kernel takes much
  * longer than verifying one program, and would be repeated for each program that is tried alone.
  */
 import { cString } from '../../../../lib/ebpf/bpf-call.ts';
@@ -22,7 +22,7 @@ export interface Accepted {
   readonly statistics: string;
 }
 
-/** Receives the programs that are loaded, while their object is open. */
+/** Receives the programs that are loaded, while their eBPF object is open. */
 export type UseLoaded<P extends ProgramRequest> = (loaded: Opened<P>, accepted: ReadonlySet<P>) => void;
 
 const LOG_BYTES = 64 * 1024;

@@ -22,7 +22,7 @@ export interface VerifyRequest {
   readonly tenants?: TenantRules;
 }
 
-/** One program as an object requests it. */
+/** One program as a Kubernetes object requests it. */
 export interface WantedProgram {
   readonly functionName: string;
   readonly type: AttachType;

@@ -25,7 +25,7 @@ export interface InterfaceProgram {
   readonly name: string;
   /** The ID of the link that attaches it; undefined if it was attached by netlink, which stays when the process ends. */
   readonly linkId: number | undefined;
-  /** The objects for which Rampart runs it, in order; empty for a program of others. */
+  /** The Kubernetes objects for which Rampart runs it, in order; empty for a program of others. */
   readonly owners: readonly string[];
 }
 

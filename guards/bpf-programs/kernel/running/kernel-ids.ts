@@ -13,7 +13,7 @@ const commands: Readonly<Record<ObjectKind, { readonly next: number; readonly op
 };
 
 /**
- * The IDs in ascending order. Objects that are created or removed meanwhile may be missed.
+ * The IDs in ascending order. eBPF objects that are created or removed meanwhile may be missed.
  *
  * @throws {KernelRefusal} EPERM
  */
@@ -30,7 +30,7 @@ export function* idsOf(kind: ObjectKind): Generator<number, void> {
 }
 
 /**
- * A descriptor of an object, which the caller disposes of. Undefined for an unknown ID, and for a link that is just being attached: it
+ * A descriptor of an eBPF object, which the caller disposes of. Undefined for an unknown ID, and for a link that is just being attached: it
  * already has an ID, but the kernel answers EAGAIN (bpf_link_by_id(), kernel/bpf/syscall.c).
  *
  * @param call - The system call; only tests replace it.

@@ -101,7 +101,7 @@ function described(kept: Kept, map: Descriptor, name: string | undefined): OpenM
 export interface OwnMap {
   /** The name in C. */
   readonly name: string;
-  /** The objects whose programs use it. */
+  /** The Kubernetes objects whose programs use the map. */
   readonly owners: readonly string[];
   /** The pods in which these programs are attached, with the container; each only once. */
   readonly places: readonly PodPlace[];

@@ -37,7 +37,7 @@ export interface ListedMap {
   readonly frozen: boolean;
   /** Whether a program of Rampart uses it. */
   readonly own: boolean;
-  /** The objects that requested these programs; for maps of others, the names of the programs in the kernel. */
+  /** The Kubernetes objects that requested these programs; for maps of others, the names of the programs in the kernel. */
   readonly usedBy: readonly string[];
   readonly places: readonly PodPlace[];
 }

@@ -1,4 +1,4 @@
-/** The programs that run for objects, as commands show them: read from pins and records, without disturbing a running agent. */
+/** The programs that run for Kubernetes objects, as commands show them: read from pins and records, without disturbing a running agent. */
 import type { RunningProgram } from '../desired.ts';
 import { runningProgram } from '../records.ts';
 import { type ReadOptions, readKept } from './kept.ts';

@@ -139,7 +139,7 @@ export function checkNames(all: readonly BpfMap[]): void {
 /** Forbids sharing a program array. @throws {ProgramFailure} `not-allowed` */
 function checkSharing(takenOver: ReadonlyMap<BpfMap, TakenOver>): void {
   for (const [{ name, type }, { shared }] of takenOver) {
-    // libbpf puts programs into it, which would neither be detached nor counted once their own object is deleted.
+    // libbpf puts programs into it, which would neither be detached nor counted once their own Kubernetes object is deleted.
     if (shared && mapTypeNames[type] === 'prog_array')
       throw notAllowed(
         'map_type_not_allowed',

@@ -110,8 +110,8 @@ function chainOf(
 
 /**
  * Anyone who knows a connection can forge an ICMP error about it. So an isolated pod sends and receives errors
- * about its own connections only, which the kernel ensures. They are not accepted at once: they have yet to pass
- * the rules of the other end.
+ * about its own connections only, which the kernel ensures. They are not accepted here yet: they still have to
+ * pass the rules of the other end.
  */
 function allowedErrors(family: Family, direction: Direction, address: string): string[] {
   const [own] = address.split('/');

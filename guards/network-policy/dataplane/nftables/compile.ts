@@ -88,7 +88,7 @@ export function compileBase(rules: NodeRules, options: DataplaneOptions): TableO
     {
       kind: 'chain',
       name: 'refuse',
-      // Refuses at once. TCP is reset: over IPv6, an ICMP error reaches connect(2) only after a second.
+      // Rejects, so that clients fail immediately. TCP is reset: over IPv6, an ICMP error reaches connect(2) only after a second.
       rules: [
         // Within a bridge a reset goes past conntrack (net/ipv4/netfilter/nf_reject_ipv4.c, nf_send_reset): its source would be the pod, not
         // the Service that the client has called.

@@ -48,7 +48,7 @@ export class Departed {
   #rules: NodeRules = noRules;
   /** Addresses whose connections have yet to be removed. */
   #left = new Set<Address>();
-  /** Likewise, for addresses of pods on other nodes. */
+  /** Addresses of pods on other nodes whose connections have yet to be removed. */
   #leftPeers = new Set<Address>();
   #pausing: AbortController | undefined;
   #problem: string | undefined;

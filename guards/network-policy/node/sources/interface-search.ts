@@ -87,7 +87,7 @@ export class InterfaceSearch implements Disposable {
   }
 
   /**
-   * Looks for the interfaces of pods that have none: of new pods at once, of others when interfaces have changed,
+   * Looks for the interfaces of pods that have none: of new pods immediately, of others when interfaces have changed,
    * or after a second.
    *
    * @param touched - Pods that may have come, gone, or got other addresses.

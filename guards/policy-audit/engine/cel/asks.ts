@@ -181,7 +181,7 @@ export class Asks {
     return this.#ask(key, (signal) => fetch(cluster, signal));
   }
 
-  /** The answer, if it is known or available at once. @throws {Pending} if it has to be waited for. */
+  /** The answer, if it is known or available immediately. @throws {Pending} if it has to be waited for. */
   #ask<T>(key: string, fetch: (signal: AbortSignal) => T | Promise<T>): T {
     if (!this.#answers.has(key)) this.#fetch(key, fetch);
     const known = this.#answers.get(key);
