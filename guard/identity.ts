@@ -18,7 +18,7 @@ export function lastingIdentity(directory: string, nodeName: string): string {
   try {
     known = readFileSync(path, 'utf8').trim();
   } catch {
-    // This is the first start.
+    // The file does not exist yet, or cannot be read: a new identity is made.
   }
   if (form.test(known)) return `${nodeName}_${known}`;
   const fresh = randomUUID();

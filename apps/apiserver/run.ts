@@ -29,7 +29,7 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
   const { signal } = stopSignal();
   const metrics = options.metrics === undefined ? undefined : await createMetrics();
   registerProcessMetrics(metrics, manifest.version);
-  // Before anything is created: an address that is invalid or in use must not change anything.
+  // Served before anything is created: an address that is invalid or in use must not change anything.
   await using scraped =
     metrics === undefined
       ? undefined
@@ -43,7 +43,7 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
     logger,
     metrics,
   });
-  // Only now: the caller prints the reason if the start fails.
+  // Failures go to the log only from here on: if the start fails, the caller prints the reason.
   sayInLog(logger);
   if (scraped !== undefined) say(`metrics on ${scraped.url}/metrics`);
   if (server.kubeconfig !== undefined) {

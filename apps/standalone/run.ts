@@ -90,7 +90,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
       ? stack.use(mkdtempDisposableSync(join(tmpdir(), 'rampart-standalone-'))).path
       : resolve(options.data);
   const hostRoot = checkedHostRoot(options.hostRoot);
-  // Only now: the caller prints the reason if the command line is refused.
+  // Failures go to the log only from here on: if the command line is refused, the caller prints the reason.
   sayInLog(logger);
   const health = new Health();
   const { metrics } = stack.use(await observe({ ...options, paths: metricsPathsOf(guards) }, health));

@@ -127,7 +127,7 @@ export async function askCluster({ guards, server, start, ...options }: AskOptio
 function requireOne(read: readonly ReadGuard[], server: string): void {
   const own = read.filter(({ guard }) => guard.resources.length > 0);
   if (own.length === 0 || own.some(({ isServed }) => isServed !== false)) return;
-  // One kind of each guard: bpf-programs has 18.
+  // Names one kind of each guard: bpf-programs alone has 18.
   const kinds = own.flatMap(({ guard }) => (guard.guarded ?? guard.resources)[0]?.kind ?? []);
   throw new RampartError(errorCodes.NOT_FOUND, {
     what: `${server} does not serve ${kinds.join(' or ')}`,

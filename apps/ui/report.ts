@@ -39,7 +39,7 @@ export interface UiFinding {
 export interface NextCommand {
   /** Quoted for a shell. */
   readonly line: string;
-  /** It has to be run on the node, where it happened. */
+  /** Whether the command has to be run on the node that it is about. */
   readonly isOnNode: boolean;
 }
 

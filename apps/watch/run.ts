@@ -44,7 +44,7 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
   });
   const line = lineMaker(format, planned, out);
   let watch: FileWatch<PlannedPath> | undefined = undefined;
-  // Before anything is created or attached: an address that is invalid or in use must not change anything.
+  // Served before anything is created or attached: an address that is invalid or in use must not change anything.
   await using _metrics = await serveSensorMetrics(options.metrics, () => watch?.stats(), say);
   watch = new FileWatch<PlannedPath>({
     mode: options.mode,

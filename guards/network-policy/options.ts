@@ -23,7 +23,7 @@ export interface NetworkPolicyOptions {
 
 /** The number of a group has 16 bits. */
 const MAX_GROUP = 65_535;
-/** This many lines have some 6 MB. */
+/** 10,000 lines take some 6 MB. */
 const MAX_FLOWS = 10_000;
 const verdicts: readonly NetworkPolicyOptions['unknownPods'][] = ['allow', 'deny'];
 const established: readonly NetworkPolicyOptions['established'][] = ['keep', 'cut'];

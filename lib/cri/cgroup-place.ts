@@ -4,7 +4,7 @@
  */
 
 export interface CgroupPlace {
-  /** IDs of containers, the outermost first. Only that one is reliable: processes in it may create cgroups with any name. */
+  /** IDs of containers, the outermost first. Only the outermost one is reliable: processes in it may create cgroups with any name. */
   readonly containers: readonly string[];
   /** `system.slice/cron.service`: the outermost unit. */
   readonly unit: string | undefined;

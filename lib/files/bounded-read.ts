@@ -14,7 +14,7 @@ const CHUNK_BYTES = 64 * 1024;
 export function readBounded(fd: number, maxBytes: number, name: string): Buffer {
   const { size } = fstatSync(fd);
   if (size > maxBytes) throw tooLong(name, maxBytes);
-  // One byte more, to see whether it has grown.
+  // One byte more, to see whether the file has grown.
   const buffer = Buffer.allocUnsafeSlow(size + 1);
   let done = 0;
   for (;;) {

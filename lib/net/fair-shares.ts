@@ -80,7 +80,7 @@ export class Share implements Disposable {
   readonly #hooks: ShareHooks;
   #units = 0;
   #isOver = false;
-  /** While this is true, the share is not revoked: for requests that are being processed. */
+  /** Set while requests are being processed: the share is not revoked then. */
   isKept = false;
 
   constructor(hooks: ShareHooks) {

@@ -17,9 +17,9 @@ export type AttributeValue =
 export type Attributes = Readonly<Record<string, AttributeValue | undefined>>;
 
 export interface LogRecord {
-  /** Nanoseconds since 1970: when it happened; 0 if that is not known. */
+  /** When the event happened, in ns since 1970; 0 if that is not known. */
   readonly timeNs: bigint;
-  /** When this program learnt of it. */
+  /** When this program learnt of the event, in ns since 1970. */
   readonly observedNs: bigint;
   /** `SeverityNumber` of OpenTelemetry's log data model, 0 to 24. */
   readonly severityNumber: number;

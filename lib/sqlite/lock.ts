@@ -65,7 +65,7 @@ function holder(path: string): string {
       if (access === 'WRITE' && file?.endsWith(`:${ino}`) && Number(pid) > 0) return `process ${pid}`;
     }
   } catch {
-    // This kernel does not say, or the lock has just been dropped: the message does not name the holder.
+    // /proc/locks or the lock's file cannot be read: the message does not name the holder.
   }
   return 'another process';
 }

@@ -143,7 +143,7 @@ export class NodeObjects implements Disposable {
     if (kind === undefined) throw new TypeError(`no cache of ${type.kind}`);
     let object = kind.get(key);
     if (object !== undefined && (isDeleting(object) || controllerOf(object)?.uid !== parent.uid)) {
-      // It was deleted, or belongs to an earlier parent with the same name: it is created again once it is gone.
+      // The object is being deleted, or belongs to an earlier parent with the same name: it is created again once it is gone.
       await this.#end(kind, object, undefined, signal);
       return;
     }

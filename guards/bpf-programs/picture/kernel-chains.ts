@@ -93,7 +93,7 @@ function rateOf(now: Counts | undefined, before: Counts | undefined): Rate | und
   if (now === undefined || before === undefined) return undefined;
   const runs = Number(now.runs - before.runs);
   const timeNs = Number((now.runTimeNs ?? 0n) - (before.runTimeNs ?? 0n));
-  // If it did not run during this measurement, use the sums of all earlier ones, which the kernel keeps.
+  // If the program did not run during this measurement, use the totals of all earlier runs, which the kernel keeps.
   const [allRuns, allNs] = runs > 0 ? [runs, timeNs] : [Number(now.runs), Number(now.runTimeNs ?? 0n)];
   return {
     perSecond: Math.round((runs * 1000) / MEASURE_MS),

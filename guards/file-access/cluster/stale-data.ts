@@ -24,7 +24,7 @@ export function staleReason(data: KiveData, cluster: ClusterView): StaleReason |
   const bootId = cluster.bootId(nodeOf(data));
   if (bootId === undefined) return 'NodeGone';
   if (bootId !== '' && bootId !== kernelOf(data)) return 'KernelGone';
-  // It was written when --kive-policy-namespaces allowed more, or before this limit existed.
+  // The data was written when --kive-policy-namespaces allowed more, or before this limit existed.
   if (!cluster.mayMatch(data)) return 'OutsideNamespace';
   return cluster.hasTrap(data.metadata.labels?.[trapIdLabel] ?? '') ? undefined : 'TrapGone';
 }

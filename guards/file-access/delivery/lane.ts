@@ -173,7 +173,7 @@ export class Lane {
   async #try(alert: StoredRecord): Promise<Outcome | undefined> {
     const leave = this.#leave.signal;
     try {
-      // Before a slot for the request is taken: preparing credentials may take long.
+      // Prepares before a slot for the request is taken: preparing credentials may take long.
       const prepared = await this.#poster.prepare(leave);
       if (prepared.kind !== 'prepared') return prepared;
       using _slot = await this.#options.acquireSlot(this.#backoff.attempts > 0);

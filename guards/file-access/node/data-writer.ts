@@ -79,7 +79,7 @@ async function inTurns(steps: readonly (() => Promise<void>)[]): Promise<void> {
   if (failed !== undefined && !isNotFound(failed)) throw failed as Error;
 }
 
-/** If it already exists, restores the labels that it is selected by, which it must have lost: the next pass corrects the rest. */
+/** If the KiveData already exists, restores the labels that it is selected by, which it must have lost: the next pass corrects the rest. */
 async function createOrShow(client: KubeClient, wanted: KiveData, signal: AbortSignal): Promise<KiveData> {
   try {
     return await client.create(kiveDataType, wanted, { signal });

@@ -67,7 +67,7 @@ export class MovedFiles<H extends object> implements Disposable {
   /** Call when the file was deleted. Returns whether it was one of the moved files. */
   ended(file: FileIdentity): boolean {
     const left = this.#moved.filter((one) => !sameFile(one, file));
-    // If it is the current file of the path, the path tracker reports that change.
+    // The file may be the current one of the path: the path tracker reports that deletion.
     if (left.length === this.#moved.length) return false;
     this.#lives.release(file, this.#holder);
     this.#set(left);

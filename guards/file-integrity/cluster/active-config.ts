@@ -164,9 +164,9 @@ export class ActiveConfigs {
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       const live = await this.#inTheWay.read(key, place, signal);
-      // It is ours but not yet in the cache, or it was deleted meanwhile: the retry handles both.
+      // The ConfigMap is ours but not yet in the cache, or it was deleted meanwhile: the retry handles both.
       if (live === undefined || live.metadata.labels?.[names.aideConfLabel] !== undefined) throw error;
-      // It is ours, but its label was removed.
+      // The ConfigMap is ours, but its label was removed.
       if ((live.metadata.ownerReferences ?? []).some(({ uid }) => uid === owner.uid))
         return await this.#update(live, wanted, signal);
       const message = `ConfigMap ${place.namespace}/${place.name} exists but does not belong to this guard, which needs the name for the converted configuration. Rename it or the FileIntegrity.`;

@@ -9,7 +9,7 @@ import type { ChangedBy } from './change-author.ts';
 import { ChangeQueue } from './change-queue.ts';
 import type { LiveJob } from './live-job.ts';
 
-/** It remains for a while after its job has ended: the next job with the same rules takes it over. */
+/** The tree remains for a while after its job has ended: the next job with the same rules takes it over. */
 export class FollowedTree {
   readonly queue: ChangeQueue;
   readonly selection: Selection;

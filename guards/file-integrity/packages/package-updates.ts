@@ -171,13 +171,13 @@ export class PackageUpdates implements Disposable {
     this.#workSoon();
   }
 
-  /** Call when all its directories are watched. Changes before that were not seen. */
+  /** Call when all directories of the job are watched. Changes before that were not seen. */
   watched(): void {
-    // If it was watched before, the events that are still pending suffice.
+    // If the directories were watched before, the events that are still pending suffice.
     if (!this.#isWatched) this.verify();
   }
 
-  /** Call when changes in its directories may have been missed. */
+  /** Call when changes in the directories of the job may have been missed. */
   verify(): void {
     if (this.#database === undefined) return;
     this.#mustVerify = true;

@@ -26,7 +26,7 @@ export interface PathUpdate {
   readonly isTouch?: boolean;
   /** Whether the change was made by a package manager, by others, or unseen; undefined if unknown. */
   readonly hand?: Hand | undefined;
-  /** When it was first seen, if it had to wait since. */
+  /** When the change was first seen, if it had to wait since then; ms since 1970. */
   readonly seenMs?: number;
   /** Default: `event`. */
   readonly seenBy?: Finding['seenBy'];

@@ -18,7 +18,7 @@ export interface Names {
 
 /** A piece of the tree, in the order of the bytes of paths. */
 export interface Task extends Omit<Names, 'items'> {
-  /** If it is absent, the task is the root: first its own entry. */
+  /** If this is absent, the task is the root: its own entry first, then its contents. */
   readonly items?: readonly string[];
   /** Work that follows: in a deep tree, a few names of each directory on the way up. */
   readonly after?: readonly Names[];

@@ -170,7 +170,7 @@ export class Walk {
     }
     this.#notify(path, outcome, asListed);
     if (type === 'd' && outcome !== 'gone') {
-      // It was not a directory yet when its parent was listed.
+      // The name was not a directory yet when its parent was listed.
       if (listed !== 'd' && listed !== '.' && selected.descends(path)) insertItem(frame, belowItem(name));
       this.#listBefore(frame, directory, name);
     }

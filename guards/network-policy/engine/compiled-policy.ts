@@ -29,9 +29,9 @@ export class CompiledPolicy {
   }
 
   /**
-   * Must be called when what it depends on may have changed.
+   * Must be called when what the compiled policy depends on may have changed.
    *
-   * @param targets - The pods of this node that it selects; the same list as before if they are the same.
+   * @param targets - The pods of this node that the policy selects; the same array as before if the pods are the same.
    */
   setTargets(targets: readonly PodFacts[]): void {
     if (targets !== this.#targets) this.#endpoints.clear();

@@ -73,7 +73,7 @@ export interface Endpoint {
 export interface Peers {
   /** Addresses of pods, sorted as strings. */
   readonly pods: ByFamily<readonly Address[]>;
-  /** These stay the same as long as the key does. */
+  /** The blocks stay the same as long as the key does. */
   readonly blocks: ByFamily<AddressSet>;
 }
 

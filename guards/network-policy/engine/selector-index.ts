@@ -31,7 +31,7 @@ export class SelectorIndex<T> {
 
   /** Adds to `found` all items that may select a pod with these labels. */
   find(namespace: string, labels: Labels, found: Set<T>): void {
-    // This is the usual case while the objects of a cluster arrive.
+    // Usually there are no selectors yet while the objects of a cluster arrive.
     if (this.#items.size === 0) return;
     for (const scope of [namespace, anyNamespace]) {
       for (const item of this.#items.get(keyOf(scope, '')) ?? []) found.add(item);

@@ -99,7 +99,7 @@ export class Targets {
     this.#dirty.pods.add(key);
   }
 
-  /** The pods of this node that the policy selects; the same list while they are the same. */
+  /** The pods of this node that the policy selects; the same array as long as the pods are the same. */
   of(policy: ParsedPolicy): readonly PodFacts[] {
     const known = this.#lists.get(policy);
     if (known !== undefined) return known;

@@ -321,7 +321,7 @@ class Reflector<T extends KubeObject> {
     if (!isUnreachable(error)) this.#cache.refusal = refusalIn(error);
     const isUnserved = this.#cache.refusal === 'unserved';
     const isKnown = isUnserved && before === 'unserved';
-    // These are everyday; callers that wait for a kind that was never served report it themselves.
+    // These failures are everyday; callers that wait for a kind that was never served report it themselves.
     const isEveryday = isGone(error) || isUnreachable(error) || (isUnserved && !this.#cache.isSynced);
     const level = isKnown || this.#level(error, 0) === 'debug' ? 'debug' : isEveryday ? 'info' : 'warn';
     logger?.[level]({ reflector: name, err: error, attempts: this.#backoff.attempts }, message);

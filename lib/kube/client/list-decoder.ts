@@ -93,7 +93,7 @@ export class ListDecoder {
     return this.#fields;
   }
 
-  /** One byte between values; returns whether it is done with (1) or is the first of a value (0). */
+  /** Handles one byte between values. Returns 1 if the byte is consumed, 0 if it is the first byte of a value. */
   #step(byte: number): 0 | 1 {
     if (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) return 1;
     switch (this.#expect) {

@@ -54,7 +54,7 @@ export function watchMounts(mountinfo: Fd, onChange: () => void): Disposable {
   try {
     const epoll = stack.use(epollCreate());
     epollAdd(epoll, mountinfo.number, epollEvents.PRI);
-    // It takes some kB for each container, so it is not kept longer than needed.
+    // The text takes some kB for each container, so it is not kept longer than needed.
     let before: string | undefined = readFromStart(mountinfo);
     stack.use(pollReadable(epoll.number, onChange));
     let check: NodeJS.Immediate;

@@ -61,7 +61,7 @@ export function xdpHook(interfaceName: string, interfaceIndex: number, pins: str
       using link = openPin(linkPath);
       if (link === undefined) return { programId: undefined, madeQdisc: false };
       const info = linkInfo(link.fd);
-      // Once its interface is gone, the link no longer holds anything.
+      // Once its interface is gone, the link is attached to nothing, and the kernel reports index 0.
       const programId = info.interfaceIndex === interfaceIndex ? info.programId : undefined;
       return { programId, madeQdisc: false };
     },

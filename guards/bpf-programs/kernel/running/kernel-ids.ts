@@ -13,7 +13,7 @@ const commands: Readonly<Record<ObjectKind, { readonly next: number; readonly op
 };
 
 /**
- * The IDs in ascending order. eBPF objects that are created or removed meanwhile may be missed.
+ * The IDs in ascending order. eBPF objects that are created or removed during the call may be missed.
  *
  * @throws {KernelRefusal} EPERM
  */

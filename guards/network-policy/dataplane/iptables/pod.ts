@@ -103,7 +103,7 @@ function chainOf(
         ),
       ),
     ),
-    // This also clears `allowedMark`.
+    // This rule also clears `allowedMark`.
     `${comment('set mark to ACCEPT traffic that comply to network policies')} -j MARK --set-xmark ${compliesMark}/${bothMarks}`,
   ];
 }

@@ -20,7 +20,7 @@ const ATTRIBUTE_BYTES = 4;
 const RECEIVE_BYTES = 8 * 1024 * 1024;
 
 /**
- * It neither waits nor has a timer: its owner calls it at intervals, at the cost of one system call if nothing was
+ * Never waits, and has no timer: its owner calls it at intervals, at the cost of one system call if nothing was
  * changed. The owner makes its own changes within {@link own}.
  */
 export class NftablesChanges implements Disposable {
