@@ -30,7 +30,7 @@ const texts = new WeakMap<Command, HelpText>();
 
 export function addHelp(command: Command, text: HelpText): Command {
   texts.set(command, text);
-  return command.addHelpText('after', `\n${afterText(text)}`);
+  return command.addHelpText('after', () => `\n${afterText(text)}`);
 }
 
 export function helpOf(command: Command): HelpText | undefined {
