@@ -81,8 +81,8 @@ function look(): Seen {
   };
 }
 
-/** Fails unless this line is what a guest has to see. @returns what it says of the sensor. */
-export function guestSees(line: string, wantedRelease: RegExp): SensorSeen {
+/** Fails unless this line is what a guest has to see; with the disk of guest-suites.sh, or `none`. @returns what it says of the sensor. */
+export function guestSees(line: string, wantedRelease: RegExp, disk: 'disk' | 'none'): SensorSeen {
   const { release: kernelRelease, mounts, sensor, ...seen } = JSON.parse(line) as Seen;
   assert.match(kernelRelease, wantedRelease);
   assert.deepEqual(seen, {
@@ -103,8 +103,8 @@ export function guestSees(line: string, wantedRelease: RegExp): SensorSeen {
     '/sys/kernel/tracing tracefs',
     '/dev/pts devpts',
   ];
-  for (const mount of [...wanted, '/tmp tmpfs', '/tmp/disk ext4', '/run tmpfs'])
-    assert.ok(mounts.includes(mount), mount);
+  for (const mount of [...wanted, '/tmp tmpfs', '/run tmpfs']) assert.ok(mounts.includes(mount), mount);
+  assert.equal(mounts.includes('/tmp/disk ext4'), disk === 'disk');
   assert.deepEqual(sensor.accesses, [{ executable: realpathSync('/bin/cat'), arguments: overlayFile }]);
   return sensor;
 }
