@@ -17,9 +17,9 @@ export interface Batch {
 /** Long enough to spare most starts, short enough that the last one keeps no other core waiting. */
 const FILES_A_BATCH = 40;
 /** The same in seconds. */
-const SECONDS_A_BATCH = 48;
+const SECONDS_A_BATCH = 56;
 /** A longer file runs alone, beside others. */
-const LONGEST_IN_A_BATCH_S = 12;
+const LONGEST_IN_A_BATCH_S = 30;
 /** For a file without a recorded duration: too short to be recorded. */
 const UNRECORDED_S = 0.4;
 
@@ -28,7 +28,7 @@ const UNRECORDED_S = 0.4;
  * environment, the current directory, the umask, signals, the memory and the descriptors of the process.
  */
 const needsOwnProcess =
-  /^(?:before|beforeEach|afterEach)\(|process\.(?:env\[[^\]]+\] \??\??=[^=]|chdir|umask|exitCode =|sete?[ug]id|on\(|once\(|memoryUsage|getActiveResourcesInfo)|delete process\.env|Object\.assign\(process|\/proc\/self\/(?:fd|fdinfo|io|maps|task)['"`]|\bgc\(|mock\.method\(/m;
+  /^(?:before|beforeEach|afterEach)\(|process\.(?:env\[[^\]]+\] \??\??=[^=]|chdir|umask|exitCode =|sete?[ug]id|on\(|once\(|memoryUsage|getActiveResourcesInfo)|delete process\.env|Object\.assign\(process\.env|\/proc\/self\/(?:fd|fdinfo|io|maps|task)['"`]|\bgc\(/m;
 
 /** Puts its process into a network of its own, and a new one for each file: those that do may share a process. */
 const changesNetwork = /\bownNetwork\b/;

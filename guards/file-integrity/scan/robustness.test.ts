@@ -360,8 +360,9 @@ test('the files of /proc and /sys are seen, and never read', async () => {
 test('paths longer than PATH_MAX, more directories in each other than descriptors', async () => {
   await using scene = new Scene();
   const make = (name: string, levels: number): void => {
-    const script = `for (let i = 0; i < ${levels}; i++) { const n = ${JSON.stringify(name)}; require('node:fs').mkdirSync(n); process.chdir(n); }
-      require('node:fs').writeFileSync('end', 'x');`;
+    const script = `const [fs, { chdir }] = [require('node:fs'), process];
+      for (let i = 0; i < ${levels}; i++) { const n = ${JSON.stringify(name)}; fs.mkdirSync(n); chdir(n); }
+      fs.writeFileSync('end', 'x');`;
     const { status, stderr } = spawnSync(process.execPath, ['-e', script], {
       cwd: scene.root,
       encoding: 'utf8',
