@@ -1,6 +1,6 @@
 /**
- * The cost of operators and functions in addition to the one unit of each step, in roughly the units of Kubernetes: those
- * that traverse strings and lists cost more (apiserver `pkg/cel/library/cost.go`).
+ * The cost of operators and functions, in addition to one unit per step, in roughly Kubernetes' units: operators and functions
+ * that traverse strings or lists cost more (apiserver `pkg/cel/library/cost.go`).
  */
 import { CelObject, isPlain } from './values.ts';
 

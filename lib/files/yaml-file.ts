@@ -54,7 +54,7 @@ export function refuseUnknown(
   throw unusable(what, `unknown key ${JSON.stringify(key)} (known: ${known.join(', ')})`);
 }
 
-/** The error for a file that can be read, but has something in it that is not a setting: `INPUT`. */
+/** The error for a file that is well-formed YAML, but whose contents are invalid: `INPUT`. */
 export function unusable(what: string, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, { what: `${what} cannot be used`, why });
 }

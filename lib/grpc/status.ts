@@ -1,4 +1,4 @@
-/** How calls of gRPC fail: https://grpc.io/docs/guides/status-codes/ */
+/** How gRPC calls fail: https://grpc.io/docs/guides/status-codes/ */
 /** The status codes of gRPC that this code distinguishes. */
 export const grpcStatus = {
   OK: 0,

@@ -66,7 +66,7 @@ export function printPrograms(programs: readonly VerifiedProgram[], options: Bpf
   }
 }
 
-/** Verifies the programs of a file or image. A program's section decides its type; if it does not, the labels of the image do. */
+/** Verifies the programs of a file or image. A program's section decides its type; if it does not, the image's labels do, then `--type`. */
 function verified(
   what: string,
   { bytes, types }: Subject,

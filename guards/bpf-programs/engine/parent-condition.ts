@@ -97,7 +97,7 @@ function unreachedText(states: readonly { readonly node: string; readonly messag
   return [...texts, ...(more > 0 ? [`And ${more} more.`] : [])].map((text) => ` ${text}`).join('');
 }
 
-/** The message of a success. In v0.6, a successful application may be attached to nothing, or run on no node. */
+/** The condition's message on success. In v0.6, a successful application may be attached to nothing, or run on no node. */
 function applied(objects: readonly NodeObject[]): string {
   const counts = objects.map((object) => ({ node: nodeOf(object), ...countsOf(object) }));
   const selected = counts.filter(({ isSelected }) => isSelected);

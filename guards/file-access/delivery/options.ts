@@ -42,7 +42,7 @@ export interface DeliveryOptions {
 
 /** Reasons for which `enqueue` returns false. */
 const refusals = [
-  /** The URL is invalid or its target forbidden, or the Secret is missing, or has no keys for https. */
+  /** The URL is invalid or its target forbidden; or a Secret is named, but the URL is not https or the Secret's name is malformed. */
   'callback',
   /** The id is empty, too long, or not printable ASCII. */
   'id',

@@ -145,7 +145,7 @@ export class FileAccessNode implements Disposable {
     this.#stack = stack.move();
   }
 
-  /** Until the signal of the context aborts. */
+  /** Runs until the context's signal aborts. */
   async run(): Promise<void> {
     const caches = [this.#policies, this.#pods, this.#data];
     using slow = warnOfSlowStart(caches, {

@@ -33,7 +33,7 @@ export interface Surroundings {
   readonly data: number | undefined;
   /** Keyed by node. */
   readonly matching: ReadonlyMap<string, Matching>;
-  /** Nodes that a trap matches themselves (`host: true`). */
+  /** Nodes whose own files the policy guards, not only those of containers: all nodes if a trap has `host: true`, otherwise none. */
   readonly hosts: readonly string[];
   readonly loaderOf: (node: string) => HolderReport;
 }

@@ -326,7 +326,7 @@ function hasTopLevelBranch(regex: string): boolean {
   return false;
 }
 
-/** Values of `log_level` and `report_level` for a value of `verbose` of at least `from`. */
+/** The `log_level` and `report_level` that replace a `verbose` of at least `from`; the first row that applies counts. */
 const levels: readonly (readonly [from: number, log: string, report: string])[] = [
   [221, 'trace', 'added_removed_entries'],
   [201, 'debug', 'added_removed_entries'],

@@ -29,7 +29,10 @@ import { refuseExecution } from '../aide-conf/include.ts';
 
 export interface LedConf {
   readonly text: string;
-  /** Lines for `--before`, which AIDE needs to find the files. */
+  /**
+   * Lines for `--before`: `root_prefix`, set to the directory where the job's files are, if the job's prefix is empty and the
+   * configuration does not set it; otherwise none.
+   */
   readonly before: readonly string[];
   /** The part of the configuration that our own engine understands. */
   readonly conf: AideConf;

@@ -14,7 +14,7 @@ import type { LiveJob } from './live-job.ts';
 
 /** A directory with more names is not compared as a whole: each of its paths is compared alone. */
 const maxNames = 1000;
-/** Limit of directories whose differing paths are kept; above it, all are dropped. */
+/** Maximum number of directories whose differing paths are kept; before one more is added, the paths of all are dropped. */
 const maxDirectories = 1000;
 const followsInode = setOf('I');
 

@@ -13,7 +13,7 @@ const budget: Budget = {
 };
 
 export class InlineWalk {
-  /** Limit of tasks that are done here one after another; the rest is left to threads. */
+  /** At most this many tasks are done here, one after another; threads do the rest. */
   static readonly maxTasks = budget.entries;
   readonly #walk: Walk;
   readonly #directory: string;

@@ -7,8 +7,8 @@ import { type FixedBuffer, openFlags } from '../../../lib/ebpf/libc.ts';
 const { EPERM } = constants.errno;
 
 /**
- * Opens it for reading and, if that is allowed, without changing its access time. Returns a descriptor, or the errno as
- * a negative number.
+ * Opens a name for reading, without updating the file's access time if that is permitted. Returns a descriptor, or the errno
+ * as a negative number.
  */
 export function openName(directoryFd: number, name: FixedBuffer, flags: number): number {
   const all = flags | openFlags.NONBLOCK | openFlags.CLOEXEC;

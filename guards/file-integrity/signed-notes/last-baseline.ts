@@ -1,8 +1,8 @@
 /**
  * A signed note that says which baseline is the latest. Older ones are signed too: without the note, restoring one
  * would hide later changes. The note is next to the baseline and signed with the same key. Two files cannot be replaced
- * atomically, so the note announces a new baseline before it replaces the current one: if a kill comes in between, the
- * note matches both. An attacker who restores the note together with the baseline is detected by
+ * atomically, so the note announces a new baseline before it replaces the current one: if the process is killed in between,
+ * the note matches both baselines. An attacker who restores the note together with the baseline is detected by
  * ../database/newest-baseline.ts.
  */
 import { sameDigest, type SigningKey, type VerifyingKey } from '../database/signature.ts';

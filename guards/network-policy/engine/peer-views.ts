@@ -189,7 +189,7 @@ export class PeerViews {
     );
   }
 
-  /** An unknown namespace is selected by its name only: its labels may be anything. */
+  /** A namespace that is not known yet matches only by its name: its labels are unknown, so no selector matches it, not even an empty one. */
   #inScope(namespaces: string | LabelSelector, namespace: string): boolean {
     if (typeof namespaces === 'string') return namespaces === namespace;
     const labels = this.#namespaces.get(namespace);

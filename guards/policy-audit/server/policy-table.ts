@@ -41,7 +41,7 @@ interface Entry {
   readonly isOutOfReach?: boolean;
 }
 
-/** Limit of the policies that are opened at the same time: enough to keep the network busy. */
+/** Maximum number of policies opened concurrently: enough to keep the network busy. */
 const OPENED_AT_ONCE = 4;
 
 export class PolicyTable implements AsyncDisposable {

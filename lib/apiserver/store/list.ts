@@ -55,8 +55,8 @@ export interface TextList {
   /** The version of the list: all objects are from it. */
   readonly version: bigint;
   /**
-   * The texts, sorted by `namespace/name`, in UTF-8 with a comma between two, in parts of about half a MiB. Each part is
-   * read on demand, so the caller may wait before the next. Can be iterated only once.
+   * The texts in UTF-8, sorted by `namespace/name` and separated by commas, in parts of about half a MiB. Each part is read
+   * on demand, so the caller may wait before taking the next one. Can be iterated only once.
    *
    * Reading throws `ExpiredError` if the version has been compacted meanwhile, and the errors of `list`.
    */

@@ -59,7 +59,11 @@ export class LineDecoder {
     this.#parts.push(part);
   }
 
-  /** The text after the last newline, as a line; none if it is empty. */
+  /**
+   * Yields the bytes since the last newline as a line, which may be empty; nothing if a lenient decoder leaves the line out.
+   *
+   * @throws {RampartError} `DECODE` if the line is not UTF-8, unless the decoder is lenient.
+   */
   *rest(): Generator<string, void> {
     const isLeftOut = this.#partBytes > this.#maxLineBytes;
     const [only] = this.#parts;

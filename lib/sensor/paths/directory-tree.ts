@@ -95,7 +95,7 @@ export class DirectoryNode {
     this.identity = identity;
   }
 
-  /** The path, as seen from the root, of the file of an access, which {@link Sensor.expectFilesIn} reported for this directory. */
+  /** The path, from the root, of the accessed file. The access was reported because of {@link Sensor.expectFilesIn} for this directory. */
   pathOf({ from, to }: Pick<Access, 'from' | 'to'>): string {
     const { path } = this;
     const name = from === '' ? to : from;

@@ -73,7 +73,7 @@ export function settleChains(
   }
 }
 
-/** Adds a program whose place is unknown to the desired members of the chains that it is in. */
+/** Makes a program, whose place is currently unknown, stay in the chains that it is in: adds it to `held` of their hooks. */
 function holdIn(chains: Chains, pins: Pins, hooks: Map<string, WantedHook>, record: ProgramRecord): void {
   for (const chain of chains.known.values()) {
     const { key, kind } = chain;

@@ -17,7 +17,7 @@ const list = (text: string): readonly string[] =>
     .split(/\s+/)
     .map((name) => `bpf_${name}`);
 
-/** In the order of the guide. */
+/** The table in docs/bpf-programs.md is generated from this list, in the same order. */
 export const allowedHelpers: readonly AllowedHelpers[] = [
   {
     of: list(`map_lookup_elem map_update_elem map_delete_elem map_lookup_percpu_elem

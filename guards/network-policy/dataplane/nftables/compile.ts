@@ -78,8 +78,8 @@ export function compileBase(rules: NodeRules, options: DataplaneOptions): TableO
   return [
     baseChain('forward', 'egress', []),
     baseChain('forward', 'ingress', []),
-    // Packets of a pod to its node, including those to a NodePort whose destination is in the node's own
-    // network.
+    // Packets from a pod to its own node, including those to a NodePort whose endpoint is in the node's network namespace, such as a
+    // hostNetwork pod.
     baseChain('input', 'egress', []),
     // A node always reaches its own pods. Not in forward: there, a source address of the node is forged.
     baseChain('output', 'ingress', [rule({ kind: 'local address', side: 'saddr', is: true }, accept)]),

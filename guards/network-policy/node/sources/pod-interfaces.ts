@@ -27,8 +27,8 @@ export interface PodInterface extends Pick<SeenInterface, 'index' | 'name' | 'is
 }
 
 /**
- * Limit of the link-local addresses of a pod: a pod that may configure its network can add any number, and each
- * needs rules that all packets of the node pass. An isolated pod cannot send with any beyond this limit.
+ * Maximum number of link-local addresses taken from one pod: a pod that may configure its network can add any number, and each one
+ * adds rules that every packet on the node is checked against. An isolated pod cannot send from an address beyond this limit.
  */
 const maxLinkLocal = 4;
 

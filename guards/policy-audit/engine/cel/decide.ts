@@ -1,6 +1,6 @@
 /**
- * Runs a compiled policy on a request. Both kinds of policies share the expressions; errors and refusals have the
- * effects that they have in the module `cel-policy`, or in Kubernetes' ValidatingAdmissionPolicy (apiserver
+ * Runs a compiled CEL policy on a request: one for Kubewarden's module `cel-policy`, or a ValidatingAdmissionPolicy. Expressions run
+ * alike in both; errors and refusals have the effects that they have in that module, or in Kubernetes (apiserver
  * `pkg/admission/plugin/policy/validating/validator.go`).
  */
 import { Authorizer, ResourceCheck, type CheckedUser } from '../../../../lib/cel/authorizer.ts';

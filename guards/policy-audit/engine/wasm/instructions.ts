@@ -113,7 +113,7 @@ const withOneNumber: ReadonlySet<number> = new Set([
   0xd0, 0xd2,
 ]);
 
-/** Skips alignment and offset. Bit 6 of the alignment means that an index of a memory follows it. */
+/** Skips alignment and offset, and the memory index between them, which is there if bit 6 of the alignment is set. */
 function skipPlace(reader: BinaryReader): boolean {
   if ((reader.u32() & 0x40) !== 0) reader.skipLeb();
   reader.skipLeb();
