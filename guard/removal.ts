@@ -59,7 +59,7 @@ export const agentWorkload: Workload = {
   what: 'the DaemonSet of the agents',
 };
 
-/** Limit of the last check of the workload; the rest of the grace period is left to the parts of the process. */
+/** Time limit for the last check of the workload; the rest of the grace period is left to the parts of the process. */
 const LAST_LOOK_MS = 2000;
 const RETRY = { baseMs: 1000, maxMs: 60_000 };
 const isNamespaceDeleted = `the namespace ${systemNamespace} is being deleted`;

@@ -38,7 +38,7 @@ const hidden: UiPicture = {
   failure: 'it is of the whole cluster, and you may not read all of that',
 };
 
-/** Limit of lines that wait for an answer of the API server: more than the kept lines of all kinds. */
+/** Maximum number of lines that wait for an answer of the API server; it exceeds the number of kept lines of all kinds. */
 const MAX_WAITING = 200_000;
 
 export class UserView implements View {

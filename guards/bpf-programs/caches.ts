@@ -4,7 +4,7 @@ import type { ResourceType } from '../../lib/kube/object/object.ts';
 import type { NodeObject, ParentKind, ParentObject } from './api.ts';
 import { nodeOf } from './engine/parent-condition.ts';
 
-/** Limit of parsed objects kept: few objects are read twice between two changes. */
+/** Maximum number of parsed objects kept: few objects are read twice between two changes. */
 const FEW = 64;
 
 export function parentQuery({ type }: ParentKind): CacheQuery<ParentObject> {

@@ -15,7 +15,7 @@ export interface NetworkPolicyOptions {
   readonly established: 'keep' | 'cut';
   /** The NFLOG groups that packets are logged to. */
   readonly logGroups: LogGroups;
-  /** Limit of the allowed connections that are logged per second; 0: none is logged. */
+  /** Maximum number of allowed connections logged per second; 0: none. */
   readonly flowsPerSecond: number;
   /** Whether rules stay in the kernel when the guard is switched off. */
   readonly keepsRules: boolean;

@@ -7,7 +7,7 @@ import type { MapEventsOptions } from './map-command.ts';
 import { documentText } from '../../../lib/cli/document.ts';
 import { place } from './print.ts';
 
-/** Limit of output that its reader has not accepted yet: programs may write faster than a terminal shows. */
+/** While more output than this waits for its reader, events are skipped: programs may write faster than a terminal shows. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 
 /** Runs until the signal aborts, or for the requested number of events. @throws the error that ended the reading. */

@@ -137,13 +137,13 @@ export class Records {
   readonly #programs: string;
   readonly #chains: string;
 
-  /** Opens it for reading; the directory need not exist. */
+  /** Opens the records for reading; the directory need not exist. */
   constructor(directory: string) {
     this.#programs = join(directory, 'programs');
     this.#chains = join(directory, 'chains');
   }
 
-  /** Opens it for writing: creates the directory. @throws {Error} errors of the file system */
+  /** Opens the records for writing: creates the directory if necessary. @throws {Error} errors of the file system */
   static open(directory: string): Records {
     const records = new Records(directory);
     for (const path of [records.#programs, records.#chains])

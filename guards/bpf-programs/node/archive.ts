@@ -9,11 +9,11 @@ import { gunzip, zstdDecompress } from 'node:zlib';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 
 export interface ArchiveLimits {
-  /** Limit of files. Default: 100. */
+  /** Maximum number of files. Default: 100. */
   readonly files?: number;
-  /** Limit of one file, in bytes. Default: 16 MiB. */
+  /** Maximum size of one file, in bytes. Default: 16 MiB. */
   readonly fileBytes?: number;
-  /** Limit of the uncompressed archive, in bytes. Default: 24 MiB. */
+  /** Maximum size of the uncompressed archive, in bytes. Default: 24 MiB. */
   readonly totalBytes?: number;
 }
 

@@ -6,7 +6,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { readBounded } from '../../../lib/files/bounded-read.ts';
 import { digestOf } from '../../../lib/oci/digest.ts';
 
-/** Limit of an object file; one with complete debug information has some 100 kB. */
+/** Maximum size of an object file; one with complete debug information has some 100 kB. */
 export const MAX_OBJECT_BYTES = 16 << 20;
 
 /** Identifies the state of a file, without reading its content. */

@@ -27,13 +27,13 @@ export interface CallbackSecretsOptions {
   readonly clock?: Clock;
 }
 
-/** The same limit as for queues. */
+/** Maximum number of cached Secrets: as many as queues by default. */
 const MAX_SECRETS = 1000;
 const MAX_BYTES = 16 * 1024 * 1024;
 const READ_TIMEOUT_MS = 5000;
 /** Minimum time between two reads while the API is unavailable and credentials are known. */
 const AWAY_MS = 15_000;
-/** Limit of reads of all Secrets: the author of many policies must not delay the agent's other requests. */
+/** Rate limit for reading Secrets, all together: the author of many policies must not delay the agent's other requests. */
 const READS = { perSecond: 20, burst: 20 };
 
 /** After this time a Secret is read again. */

@@ -10,17 +10,17 @@ export type { Credentials, CredentialsFor };
 export interface DeliveryOptions {
   /** A directory that only this delivery uses, in one process at a time; created with mode 0700. */
   readonly directory: string;
-  /** Limit of all queues together, in bytes. One callback can use what the others leave. Default: 1 GiB. */
+  /** Maximum size of all queues together, in bytes. One callback can use what the others leave. Default: 1 GiB. */
   readonly maxBytes?: number;
-  /** Limit of one queue, in bytes. Default: 256 MiB. */
+  /** Maximum size of one queue, in bytes. Default: 256 MiB. */
   readonly maxBytesPerCallback?: number;
-  /** Limit of queues: there is one for each callback and Secret. Default: 1000. */
+  /** Maximum number of queues: there is one for each callback and Secret. Default: 1000. */
   readonly maxCallbacks?: number;
   /** Older alerts are dropped and counted. Default: 7 days. */
   readonly maxAgeMs?: number;
-  /** Limit for one request, until the head of its response. Default: 10,000. */
+  /** Time limit for one request, until the head of its response. Default: 10,000. */
   readonly timeoutMs?: number;
-  /** Limit of requests in flight at the same time; a callback has at most one. Default: 64. */
+  /** Maximum number of concurrent requests; a callback has at most one. Default: 64. */
   readonly concurrency?: number;
   /** The pause between attempts. Default: from 500 ms to 60 s, with jitter 0.5. */
   readonly backoff?: BackoffOptions;

@@ -36,7 +36,7 @@ export interface PosterOptions {
   readonly clock: Clock;
 }
 
-/** Limit of the body of a response, which is not used. The connection is closed if the body is longer, or takes too long. */
+/** Maximum size of a response body, which is read but not used. The connection is closed if the body is longer, or takes too long. */
 const MAX_ANSWER_BYTES = 4096;
 const ANSWER_MS = 1000;
 /** RFC 6750, 2.1, `b64token`. */

@@ -60,7 +60,7 @@ export interface DiscoveryOptions {
   readonly policyScope: PolicyScope;
   /** Pods of this node. */
   readonly pods: IndexedCache<Pod>;
-  /** With the index `place`. */
+  /** A cache that has the index `place`. */
   readonly data: IndexedCache<KiveData>;
   /** Ids of containers; its reconcile is {@link Discovery.reconcile}. */
   readonly queue: WorkQueue;

@@ -28,7 +28,7 @@ const maxReadBytes = 1024 * 1024;
 const queueName = { kind: 'RAMPHELD', text: 'held' };
 const queueKey = '0'.repeat(32);
 
-/** The caller disposes it. @throws {RampartError} see openSpool */
+/** Opens the queue on disk; the caller disposes of it. @throws {RampartError} see openSpool */
 export function openHeldAlerts(directory: string, logger: Logger): Spool {
   return openSpool({
     ...{ directory, contents: 'alerts', maxBytes: maxSpoolBytes, maxQueueBytes: maxSpoolBytes },

@@ -30,7 +30,7 @@ export interface LocalData {
 export interface LoaderOptions {
   readonly client: KubeClient;
   readonly on: FoundOn;
-  /** With the index `kernel`. */
+  /** A cache that has the index `kernel`. */
   readonly data: IndexedCache<KiveData>;
   readonly policyScope: PolicyScope;
   readonly local: LocalData;

@@ -5,7 +5,7 @@
 import { type FileIdentity, sameFile } from '../../../lib/sensor/access.ts';
 import type { FileLives } from '../../../lib/sensor/paths/file-lives.ts';
 
-/** Limit for one trap in one container. */
+/** Maximum number of moved files that stay watched for one trap in one container. */
 export const MAX_MOVED_FILES = 4;
 
 const none: readonly FileIdentity[] = [];

@@ -30,7 +30,7 @@ const notes: Readonly<Record<FileEvent, (path: string, where: string) => string>
   FileMissing: (path, where) => `${path} ${where} is gone; it will be watched again as soon as it reappears`,
   FileMoved: (path, where) => `${path} ${where} was moved; the moved file is still watched`,
 };
-/** Limit of the policies that get an event about one loss, or about one callback. */
+/** At most this many policies get an event about one loss, or about one callback. */
 const MAX_POLICIES = 20;
 
 /** Writes events about a policy's files, losses and callbacks; the recorder folds repeated ones. */

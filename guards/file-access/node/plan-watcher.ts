@@ -6,8 +6,8 @@ import { AlertEncoder } from '../alert/alert.ts';
 import type { PlannedAlert } from './loader-plan.ts';
 
 /**
- * Limit of encoders for one directory. Each takes some kB, and a process that reads all files of a directory must not
- * cost that for every file.
+ * Maximum number of encoders for one directory, one for each file. Each takes some kB, so a process that reads all files of a
+ * directory must not make the agent keep one for every file.
  */
 const MAX_ENCODERS = 256;
 

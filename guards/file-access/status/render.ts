@@ -10,7 +10,7 @@ import { counted } from '../../../lib/output/words.ts';
 
 type UnjudgedPolicy = Unjudged['policies'][number];
 
-/** Limit of the nodes of a policy that are listed. */
+/** Maximum number of nodes listed for one policy. */
 const MANY_NODES = 20;
 
 /** One line about all policies; empty if there is no policy. */

@@ -19,9 +19,9 @@ const maxDepth = 16;
  * includes itself keeps it busy for years.
  */
 const maxFiles = 10_000;
-/** Limit of one file. */
+/** Maximum size of one included file. */
 const maxFileBytes = 4 * 1024 * 1024;
-/** Limit of all files together that one configuration includes. */
+/** Maximum total size of the files that one configuration includes. */
 const maxBytes = 4 * maxFileBytes;
 
 const missingNext = 'Create it, or remove the line; @@if exists FILE checks whether it exists';

@@ -1,7 +1,7 @@
 /** Shares one scan between two readers: the comparison, and the writer of the baseline. */
 import type { Batch, Batches } from '../model/batches.ts';
 
-/** Limit of batches by which the reader of `copy` may be behind. */
+/** The reader of `copy` may be at most this many batches behind; then `main` waits. */
 const max = 8;
 
 /** `copy` yields each batch that was read from `main`, and fails if `main` was not read to its end. */

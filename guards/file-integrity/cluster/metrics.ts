@@ -3,7 +3,7 @@ import type { SharedMetrics } from '../../../lib/kube/controller/shared-metrics.
 import type { FileIntegrityNodeStatus, Phase, ScanResult } from '../api.ts';
 
 const prefix = 'file_integrity_operator_';
-/** Limit of different reasons of errors, which agents write. Further ones, and malformed ones, are counted as `Other`. */
+/** Maximum number of reasons with a label of their own: agents write the reasons. Further ones, and malformed ones, are counted as `Other`. */
 const MAX_ERRORS = 100;
 const reasonWord = /^[A-Za-z_]{1,60}$/;
 

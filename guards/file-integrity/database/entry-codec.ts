@@ -260,7 +260,7 @@ export function decodeEntries(block: Buffer): Entry[] {
       sizeBytes,
       blockCount,
       modifyTimeS,
-      // In the order in which they were written.
+      // The fields from here on are read in the order in which they were written.
       changeTimeS: set & has.changeTime ? reader.time(lastTimeS) : 0,
       accessTimeS: set & has.accessTime ? reader.time(lastTimeS) : 0,
       linkTarget: set & has.linkTarget ? reader.latin1() : '',

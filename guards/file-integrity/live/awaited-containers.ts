@@ -10,7 +10,7 @@ const defaultWaitMs = 400;
 /** How long to remember a container that was not reported: one of another runtime, e.g. Docker, never is. */
 const strangersMs = 10_000;
 const maxStrangers = 1000;
-/** Limit of waiting changes; above it, the first ones are passed on immediately. In such a flood, authors do not matter. */
+/** Maximum number of waiting changes; above it, the earliest are passed on immediately. In such a flood, authors do not matter. */
 export const maxAwaiting = 10_000;
 
 /**

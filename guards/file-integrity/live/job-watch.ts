@@ -13,12 +13,12 @@ import type { LiveJob } from './live-job.ts';
 import { setOf } from '../model/attributes.ts';
 import type { Baseline } from '../database/read-baseline.ts';
 
-/** Limit of paths that are compared together: the scanner reads this many in the current thread. */
+/** Maximum number of paths compared together: the scanner reads this many in the current thread. */
 const maxTogether = 200;
 /** A scan starts once nothing was lost for this long: during a burst of changes it would miss some. */
 const calmMs = 1000;
 const longestStormMs = 10_000;
-/** Limit of large files and directories that wait; if there are more, a scan is faster. */
+/** Maximum number of large files and directories that wait to be compared; if there are more, a scan is faster. */
 const maxSlow = 1000;
 /** Larger files are compared separately, since reading them takes long. */
 const slowBytes = 4 * 1024 * 1024;

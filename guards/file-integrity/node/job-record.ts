@@ -133,8 +133,8 @@ export class JobRecord {
   }
 
   /**
-   * Call after the result was sent. If a kill in between loses the notes, the requests are made again; the provider
-   * recognizes that it has completed them.
+   * Call after the result was sent. If the process is killed in between, the notes are lost and the requests are made
+   * again; the provider recognizes that it has completed them.
    */
   async write(sequence: number, key: SigningKey): Promise<void> {
     this.#notes = { ...this.#notes, sequence };

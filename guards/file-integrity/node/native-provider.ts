@@ -48,7 +48,7 @@ export interface NativeProviderOptions {
   readonly niceness?: number;
 }
 
-/** Limit of the request ids that a baseline remembers. If a forgotten request is repeated, it is carried out again. */
+/** A baseline remembers at most this many request ids. If a forgotten request is repeated, it is carried out again. */
 const maxRequests = 100;
 
 /** Holds only memory between two calls. */

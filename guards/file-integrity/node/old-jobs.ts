@@ -11,7 +11,7 @@ const keptMs = 30 * 24 * 60 * 60_000;
 /** `namespace.name`; a namespace contains no dot. */
 const jobDirectory = /^[a-z0-9-]+\.[a-z0-9.-]+$/;
 
-/** Limit of a name in the file system. The name of a FileIntegrity may have 253 characters. */
+/** Maximum length of a file name (NAME_MAX). The name of a FileIntegrity may have 253 characters. */
 const maxNameBytes = 255;
 
 /**

@@ -24,7 +24,7 @@ export interface ResultSenderOptions {
   readonly signal: AbortSignal;
 }
 
-/** Limit of the names in managedFields (apimachinery, MaxFieldManagerLength). */
+/** Maximum length of a manager in managedFields (apimachinery, MaxFieldManagerLength). */
 const maxManager = 128;
 const backoffOptions = { baseMs: 500, maxMs: 30_000, jitter: 0.3 };
 const purpose = 'result';

@@ -37,7 +37,7 @@ export const fileIntegrityNode: NodePart<FileIntegrityOptions> = async (context,
 export type ProviderName = IntegrityProvider['name'];
 
 export interface FileIntegrityNodeOptions {
-  /** Limit of the native provider, in bytes per second. Default: unlimited. */
+  /** How much the native provider may read, in bytes per second. Default: unlimited. */
   readonly readBytesPerSecond?: number | undefined;
   /** Number of threads of the native provider. Default: 2, or the number of CPUs if that is lower. */
   readonly workers?: number | undefined;

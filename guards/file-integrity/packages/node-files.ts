@@ -14,7 +14,7 @@ import {
 import { readBounded } from '../../../lib/files/bounded-read.ts';
 import type { ByteString } from '../model/entry.ts';
 
-/** Limit of dpkg's files: `status` of a large system has 5 MB. */
+/** Maximum size of each of dpkg's files: `status` of a large system has 5 MB. */
 const maxBytes = 64 * 1024 * 1024;
 
 export interface ContentSums {

@@ -58,13 +58,13 @@ export interface NodeResult {
   readonly baseline?: BaselineIdentity;
 }
 
-/** Limit of the files listed in a result that could not be read, or are still to be read; the log has more. */
+/** Maximum number of files listed in a result as unreadable, and of those listed as not read yet; the log has more. */
 export const maxUnreadFiles = 20;
 
-/** Limit of the package updates listed in a result; the latest ones are listed. */
+/** Maximum number of package updates listed in a result: the latest ones. */
 export const maxUpdates = 100;
 
-/** Limit of the findings listed in a result; the log has more. */
+/** Maximum number of findings listed in a result; the log has more. */
 export const maxFindings = 200;
 
 /**

@@ -71,7 +71,7 @@ export class FileLook {
   known: AttributeSet[] = [];
   /** The problem of the last file, also if it is about its directory. */
   problem = { code: '', message: '' };
-  /** Limit of the content that is read of a file. */
+  /** Files with more content than this are not examined here: the outcome is `not here`. */
   maxBytes = Infinity;
   /** As in ScanOptions. */
   readonly #largeBytes: number;

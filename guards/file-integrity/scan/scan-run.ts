@@ -13,7 +13,7 @@ import { RunState } from './shared-state.ts';
 import type { Part, PlainConf, Task, TaskResult } from './tasks.ts';
 import type { ThreadPool } from './thread-pool.ts';
 
-/** Limits of results, in bytes: those that wait for earlier ones, and those that wait to be read. */
+/** Maximum sizes of results, in bytes: of those that wait for earlier ones, and of those that wait to be read. */
 const outOfOrderBytes = 4 * 1024 * 1024;
 const unreadBytes = 1024 * 1024;
 const progressMs = 200;

@@ -189,7 +189,7 @@ export class PeerViews {
     );
   }
 
-  /** A namespace that is not known yet matches only by its name: its labels are unknown, so no selector matches it, not even an empty one. */
+  /** An unknown namespace matches only by its name: without its labels, no selector matches it, not even an empty one. */
   #inScope(namespaces: string | LabelSelector, namespace: string): boolean {
     if (typeof namespaces === 'string') return namespaces === namespace;
     const labels = this.#namespaces.get(namespace);

@@ -99,7 +99,7 @@ export interface NetworkPolicyNodeOptions {
   readonly bridges?: BridgeOptions;
   /** The NFLOG groups that the dataplane logs to: the first one is read here. */
   readonly logGroups?: LogGroups;
-  /** Limit of the allowed connections that are logged per second. Default: 0, none. */
+  /** Maximum number of allowed connections logged per second. Default: 0, none. */
   readonly flowsPerSecond?: number;
   /** Reads other programs' rules in the kernel. Default: they are not read. */
   readonly otherRules?: () => Promise<OtherRules>;

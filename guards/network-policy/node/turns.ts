@@ -19,7 +19,7 @@ export class Turns {
   #verifiedAtMs = clock.monotonicMs();
   #programmedAtMs = this.#verifiedAtMs;
   #isWatching = false;
-  /** Another program has changed our objects, or may have. */
+  /** Whether another program has changed our objects, or may have. */
   #isDisturbed = false;
 
   constructor(enforcement: Enforcement, dataplane: Pick<Dataplane, 'disturbed'>, signal: AbortSignal) {

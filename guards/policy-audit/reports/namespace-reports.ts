@@ -20,7 +20,7 @@ import type { KnownReport, ReportChange, Reports } from './reports.ts';
 const PART_BYTES = 1 << 20;
 /** Limit of unwritten parts per namespace; if there are more, those with the most changes are written. */
 const MAX_PENDING_PARTS = 4;
-/** Limit of the reports that are cached when objects in them are read. */
+/** Maximum number of reports cached after being read for an object in them. */
 const MAX_READ_PARTS = 4;
 
 /** A report's content, as read or written. */

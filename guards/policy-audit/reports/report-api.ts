@@ -15,7 +15,7 @@ import { isPartName } from './part-name.ts';
 import { type AuditReport, ourReports, type ReportTypes, reportTypes, runLabel } from './report.ts';
 
 const PAGE_SIZE = 500;
-/** Limit of the attempts of a write that meets conflicts. */
+/** A write that meets conflicts is attempted at most this many times. */
 export const MAX_ATTEMPTS = 5;
 
 /** In all methods, `namespace` is '' for cluster-scoped objects. */

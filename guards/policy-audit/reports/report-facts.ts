@@ -49,7 +49,7 @@ export interface CachedReport<T> extends KubeObject {
   readonly facts: T;
 }
 
-/** For caches of reports about one object each. Of other reports, such as those of an entire namespace, only name, UID and version are kept. */
+/** For caches of reports about one object each. Of other reports, such as those of a whole namespace, only name, UID and version are kept. */
 export function objectReportFacts(report: KubeObject): CachedReport<ReportFacts | undefined> {
   const { scope, results = [] } = report as Partial<AuditReport>;
   const isOurs = scope?.uid !== undefined && scope.uid === report.metadata.name;

@@ -11,7 +11,7 @@ export interface ListedOptions {
   /** '': all namespaces, or cluster-scoped objects. */
   readonly namespace: string;
   readonly pageSize: number;
-  /** Limit of the objects that are processed at the same time. */
+  /** Maximum number of objects processed concurrently. */
   readonly parallel: number;
   readonly signal: AbortSignal;
 }

@@ -46,7 +46,7 @@ export interface ObjectAuditOptions {
   readonly types: ReportTypes;
   /** Whether only results other than `pass` are written, and no report if there are no such results. */
   readonly failuresOnly: boolean;
-  /** Limit of the policies that are evaluated for an object at the same time. */
+  /** Maximum number of policies evaluated concurrently for one object. */
   readonly parallelPolicies: number;
   /** Uid of this process, for the label of reports. */
   readonly runUid: string;

@@ -26,9 +26,9 @@ export interface ScannerOptions {
   readonly reportKind: ReportKind;
   readonly reportsBy: ReportsBy;
   readonly parallelNamespaces: number;
-  /** Limit of the objects that are audited in parallel in each of these namespaces. */
+  /** Maximum number of objects audited concurrently in each of these namespaces. */
   readonly parallelResources: number;
-  /** Limit of the policies that are evaluated in parallel for each object. */
+  /** Maximum number of policies evaluated concurrently for each object. */
   readonly parallelPolicies: number;
   readonly pageSize: number;
   /** Namespaces that are not audited, besides Rampart's own. */

@@ -77,7 +77,7 @@ export interface ItemList {
 export interface ItemTexts {
   readonly resource: Resource;
   readonly version: bigint;
-  /** JSON in UTF-8 with a comma between two objects. Read on demand, only once; reading may throw `ExpiredError`. */
+  /** The objects as JSON in UTF-8, separated by commas. Read on demand, only once; reading may throw `ExpiredError`. */
   readonly parts: Iterable<Uint8Array>;
 }
 

@@ -7,7 +7,7 @@ export type JsonValue =
 
 /** Limit of nested structures; deeper ones are not decoded. */
 export const DEEPEST = 32;
-/** Limit of the elements of an array that are shown. */
+/** Maximum number of elements shown of one array. */
 const MAX_ELEMENTS = 4096;
 
 /** Decodes a value of a type; parts beyond the end of the bytes are null. */

@@ -26,7 +26,7 @@ export interface CachedLibrary {
 const LONGEST_PATH = 4096;
 /** Limit of the size of ld.so.cache; that of a desktop has some 200 kB. */
 const MAX_CACHE_BYTES = 4 * 1024 * 1024;
-/** Limit of names read in a directory of libraries. */
+/** Maximum number of names read from a directory of libraries. */
 const MAX_NAMES = 200_000;
 
 /**

@@ -16,7 +16,7 @@ const SHF_EXECINSTR = 4n;
 const SHN_UNDEF = 0;
 
 const SHT_NOBITS = 8;
-/** Limit of names of symbols and sections. The kernel's own names have up to 512 bytes. */
+/** Maximum length of a symbol's or section's name, in bytes. The kernel's own names have up to 512 bytes. */
 const LONGEST_NAME = 4096;
 const MAX_EXTERNS = 1000;
 

@@ -242,7 +242,7 @@ function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObjec
   ];
 }
 
-/** Limit of the packets that are reported, for each pod and direction. */
+/** Rate limit for reporting packets, for each pod and direction. */
 const reported = { perMinute: 10, burst: 10 } as const;
 
 /**

@@ -16,7 +16,7 @@ import {
 } from '../evaluator.ts';
 import type { WasmRuntime } from './metadata.ts';
 
-/** Limit of the part of an answer that is shown in an error, in characters. */
+/** Errors show at most this many characters of an answer. */
 const shown = 200;
 /** Upstream's message. */
 const mutatedNothing =

@@ -56,7 +56,7 @@ const defaults = {
 let nextPolicy = 1;
 
 /**
- * Compiles the module, but does not run it yet. The caller disposes it.
+ * Compiles the module, but does not run it yet. The caller disposes of the evaluator.
  *
  * @throws {RampartError} `INPUT` if it is not a policy.
  * @throws {EvaluationError} `memory` if it starts with more memory than its limit.
