@@ -31,7 +31,7 @@ export interface LedConf {
   readonly text: string;
   /**
    * Lines for `--before`: `root_prefix`, set to the directory where the job's files are, if the job's prefix is empty and the
-   * configuration does not set it; otherwise none.
+   * configuration does not set it; otherwise, or if that directory is `/`, none.
    */
   readonly before: readonly string[];
   /** The part of the configuration that our own engine understands. */
