@@ -10,6 +10,7 @@ import { rangesOf, union } from './address-sets.ts';
 import { type Block, parseBlock } from './addresses.ts';
 import { CompiledPolicy } from './compiled-policy.ts';
 import { type Compared, equal } from './equal.ts';
+import { MapVersion } from './map-version.ts';
 import { misreadMonitor, monitorModeOf, namespaceWarning, type PolicyMode } from './monitor.ts';
 import type { NamespaceObject, PodObject, PolicyObject } from './objects.ts';
 import { type ParsedPolicy, parsePolicy } from './parsed-policy.ts';
@@ -20,8 +21,10 @@ import {
   type AddressChange,
   directions,
   type Family,
+  type LocalPod,
   type NodeRules,
   noRules,
+  type Peers,
   type PeersChange,
   type PeersKey,
   type PodKey,
@@ -33,6 +36,12 @@ import {
   type RulesChange,
 } from './rules.ts';
 import { type Dirty, Targets } from './targets.ts';
+
+interface Versions extends NodeRules {
+  readonly pods: MapVersion<PodKey, LocalPod>;
+  readonly policies: MapVersion<string, PolicyRules>;
+  readonly peers: MapVersion<PeersKey, Peers>;
+}
 
 export class PolicyEngine {
   readonly #namespaces = new Map<string, Labels>();
@@ -47,9 +56,12 @@ export class PolicyEngine {
   readonly #views: PeerViews;
   /** Policies that select a pod of this node. */
   readonly #compiled = new Map<PolicyKey, CompiledPolicy>();
-  #rules = noRules;
+  #rules: Versions = {
+    ...{ pods: new MapVersion(), policies: new MapVersion(), peers: new MapVersion() },
+    podCidrs: noRules.podCidrs,
+  };
   /** The rules at the last {@link takeChange}; below, what may have changed since. */
-  #taken = noRules;
+  #taken: NodeRules = noRules;
   readonly #touchedPods = new Set<PodKey>();
   readonly #touchedPolicies = new Set<string>();
   readonly #touchedPeers = new Set<PeersKey>();
@@ -227,44 +239,38 @@ export class PolicyEngine {
     this.#views.namespaceChanged(name, before, labels);
   }
 
-  #podsAnew(): NodeRules['pods'] {
-    const pods = new Map(this.#rules.pods);
+  #podsAnew(): Versions['pods'] {
+    const pods = new Map<PodKey, LocalPod | undefined>();
     for (const key of this.#dirty.pods) {
-      const pod = this.#targets.localPod(key);
-      if (pod === undefined) pods.delete(key);
-      else pods.set(key, pod);
+      pods.set(key, this.#targets.localPod(key));
       this.#touchedPods.add(key);
     }
-    return pods;
+    return this.#rules.pods.with(pods);
   }
 
-  /** Returns the previous map if nothing has changed: most pods that come or go change no policy. */
-  #policiesAnew(): NodeRules['policies'] {
-    let policies: Map<string, PolicyRules> | undefined;
+  /** Returns the previous version if nothing has changed: most pods that come or go change no policy. */
+  #policiesAnew(): Versions['policies'] {
+    const policies = new Map<string, PolicyRules | undefined>();
     for (const key of this.#dirty.policies) {
       const compiled = this.#compiledOf(key);
       for (const direction of directions) {
         const rulesKey = policyRulesKey(direction, key);
         const rules = compiled?.rules(direction);
         if (rules === this.#rules.policies.get(rulesKey)) continue;
-        policies ??= new Map(this.#rules.policies);
-        if (rules === undefined) policies.delete(rulesKey);
-        else policies.set(rulesKey, rules);
+        policies.set(rulesKey, rules);
         this.#touchedPolicies.add(rulesKey);
       }
     }
-    return policies ?? this.#rules.policies;
+    return policies.size === 0 ? this.#rules.policies : this.#rules.policies.with(policies);
   }
 
-  #peersAnew(): NodeRules['peers'] {
-    const peers = new Map(this.#rules.peers);
+  #peersAnew(): Versions['peers'] {
+    const peers = new Map<PeersKey, Peers | undefined>();
     for (const key of this.#dirty.peers) {
-      const value = this.#views.named(key)?.value();
-      if (value === undefined) peers.delete(key);
-      else peers.set(key, value);
+      peers.set(key, this.#views.named(key)?.value());
       this.#touchedPeers.add(key);
     }
-    return peers;
+    return this.#rules.peers.with(peers);
   }
 
   #compiledOf(key: PolicyKey): CompiledPolicy | undefined {
