@@ -22,6 +22,8 @@ const SECONDS_A_BATCH = 56;
 const LONGEST_IN_A_BATCH_S = 30;
 /** For a file without a recorded duration: too short to be recorded. */
 const UNRECORDED_S = 0.4;
+/** For one that only repeats for depth. */
+const UNRECORDED_DEEP_S = 30;
 
 /**
  * Effects of a file on everything that runs in its process, or counts of it: hooks of the whole run (but for one at its end), the
@@ -46,7 +48,8 @@ export function batchesOf(
   const alone: Batch[] = [];
   const inOneNetwork: string[] = [];
   const inNetworks: string[] = [];
-  const secondsOf = (file: string): number => recorded[file] ?? UNRECORDED_S;
+  const secondsOf = (file: string): number =>
+    recorded[file] ?? (file.endsWith('.deep.test.ts') ? UNRECORDED_DEEP_S : UNRECORDED_S);
   // Neighbours import much the same modules.
   for (const file of files.toSorted()) {
     const text = readFileSync(join(top, file), 'utf8');

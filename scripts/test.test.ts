@@ -17,6 +17,7 @@ class Checkout extends TemporaryDirectory {
     super();
     for (const [path, text] of Object.entries(files)) this.#write(path, text);
     this.#write('scripts/test-durations.json', '{}');
+    this.#write('scripts/test-durations.deep.json', '{}');
     for (const path of parts) {
       mkdirSync(dirname(this.at(path)), { recursive: true });
       copyFileSync(join(top, path), this.at(path));

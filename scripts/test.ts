@@ -4,7 +4,7 @@
  *     node scripts/test.ts                     every *.test.ts
  *     node scripts/test.ts lib/ebpf            one room
  *     node scripts/test.ts lib/ebpf/map.test.ts
- *     node scripts/test.ts --record            all, and how long each took goes to test-durations.json
+ *     node scripts/test.ts --record            all, and how long each took goes to test-durations.json, or test-durations.deep.json
  *
  * It is node's own runner and its spec reporter. Small files share a process (test-batches.ts). Before the totals stands what
  * was skipped and why; at the end the files that took longest and, last, each test that failed, with the command that runs
@@ -38,7 +38,7 @@ const timeoutMs = (isDeep ? 40 : 10) * 60_000;
 /** Three more than the cores that are taken into account: most of the long ones wait for more than half of their time. */
 const concurrency = Math.min(2, availableParallelism()) + 3;
 /** The recorded duration of each file, in seconds: slow ones are started first. */
-const durationsFile = join(top, 'scripts/test-durations.json');
+const durationsFile = join(top, `scripts/test-durations${isDeep ? '.deep' : ''}.json`);
 /** Not worth a line there. */
 const MIN_RECORDED_S = 2;
 
