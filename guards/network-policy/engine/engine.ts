@@ -142,7 +142,7 @@ export class PolicyEngine {
     if (policies.size > 0) this.#rules = { ...this.#rules, policies: this.#policiesAnew() };
     // Peers come last: policies that come and go add and remove theirs.
     if (peers.size > 0) this.#rules = { ...this.#rules, peers: this.#peersAnew() };
-    for (const each of [pods, policies, peers]) each.clear();
+    clear(pods, policies, peers);
     return this.#rules;
   }
 
@@ -170,7 +170,7 @@ export class PolicyEngine {
         change === undefined ? !equal(before.peers.get(key), after.peers.get(key)) : isSome(change);
       if (isDifferent) peers.set(key, change);
     }
-    for (const touched of [this.#touchedPods, this.#touchedPolicies, this.#touchedPeers]) touched.clear();
+    clear(this.#touchedPods, this.#touchedPolicies, this.#touchedPeers);
     this.#taken = after;
     return {
       pods: new Set(pods),
@@ -288,6 +288,11 @@ export class PolicyEngine {
     compiled.setTargets(targets);
     return compiled;
   }
+}
+
+/** Not those that are empty: V8 gives a set that is cleared a new table, and the table before leads to it, so that both get old together. */
+function clear(...sets: readonly Set<string>[]): void {
+  for (const set of sets) if (set.size > 0) set.clear();
 }
 
 function isSome(change: PeersChange): boolean {

@@ -2,7 +2,7 @@
 
 /** Coming and going cancel out. An address that passes from one pod to another may come before it goes. */
 export class NetChanges<T> {
-  readonly #changes = new Map<string, { readonly item: T; readonly count: number }>();
+  #changes = new Map<string, { readonly item: T; readonly count: number }>();
 
   get size(): number {
     return this.#changes.size;
@@ -18,8 +18,9 @@ export class NetChanges<T> {
 
   /** @returns first the items that went, then those that came; they are not returned again */
   take(): { readonly gone: readonly T[]; readonly come: readonly T[] } {
+    if (this.size === 0) return { gone: [], come: [] };
     const changes = [...this.#changes.values()];
-    this.#changes.clear();
+    this.#changes = new Map();
     return {
       gone: changes.filter(({ count }) => count < 0).map(({ item }) => item),
       come: changes.filter(({ count }) => count > 0).map(({ item }) => item),

@@ -10,6 +10,9 @@ import type { Address, AddressSet, ByFamily, Peers, PeersChange, PodKey } from '
 /** From this many changes on, it is cheaper to sort everything again. */
 const MANY = 64;
 
+/** Lists are copied once edits are one for this many pods, so that their share of an event does not grow with the lists. */
+const EDITED_SHARE = 16;
+
 const none: readonly IpAddress[] = [];
 
 type PodLists = Peers['pods'];
@@ -64,7 +67,7 @@ export class PeerAddresses {
       this.#base = { 4: four.toSorted(), 6: six.toSorted() };
       this.#edits = [];
     } else {
-      if (this.#edits.length >= MANY) {
+      if (this.#edits.length >= Math.max(MANY, this.#members.size / EDITED_SHARE)) {
         this.#base = edited(this.#base, this.#edits);
         this.#edits = [];
       }

@@ -106,7 +106,7 @@ export class SourceCheck implements Disposable {
       this.#takeAddresses();
       const changes = new Map<PodKey, CheckedPod | undefined>();
       for (const key of this.#touched) changes.set(key, this.#checked(key));
-      this.#touched.clear();
+      if (changes.size > 0) this.#touched.clear();
       this.#table.program(changes);
     });
   }
