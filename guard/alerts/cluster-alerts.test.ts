@@ -169,6 +169,38 @@ suite('rampart alerts of a cluster', () => {
     assert.match(alerts.stderr, /the log of a on on-a continues/);
     assert.equal(await alerts.end('SIGINT'), 0);
   });
+
+  test('a new agent that its kubelet does not know yet is followed; one that is gone is not', async () => {
+    const asked = { a: 0, b: 0 };
+    const notFound = {
+      kind: 'Status',
+      status: 'Failure',
+      reason: 'NotFound',
+      code: 404,
+      message: 'no such pod',
+    };
+    await using stub = await Stub.start((_request, url, response) => {
+      if (url.searchParams.has('watch'))
+        return response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders();
+      const log = /pods\/([ab])\/log$/.exec(url.pathname)?.[1] as 'a' | 'b' | undefined;
+      if (log === undefined) {
+        // b comes after the first list, and a is gone then.
+        const named = url.searchParams.get('fieldSelector');
+        const isFirst = named === null && asked.a === 0;
+        return json(response, 200, isFirst ? pods('a') : named === 'metadata.name=a' ? pods() : pods('b'));
+      }
+      asked[log]++;
+      if (log === 'a' || asked.b < 3) return json(response, 404, notFound);
+      response.writeHead(200, { 'content-type': 'text/plain' });
+      response.write(`${new Date().toISOString()} ${alertLine('b', 1)}\n`);
+    });
+    await using alerts = new Alerts(['-f', '--kubeconfig', stub.kubeconfig]);
+    await alerts.until(() => alerts.lines.length === 1);
+    assert.deepEqual(alerts.lines, [alertLine('b', 1)]);
+    // Its last lines, and once to follow it.
+    assert.equal(asked.a, 2);
+    assert.equal(await alerts.end('SIGINT'), 0);
+  });
 });
 
 /** Writes what is added to a file in it, as an agent would write it. */

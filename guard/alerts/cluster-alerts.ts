@@ -145,7 +145,9 @@ class WriterLog {
           backoff.reset();
         });
       } catch (error) {
-        if (signal.aborted || isNotFound(error)) return;
+        if (signal.aborted) return;
+        // A kubelet that has not seen a new pod yet answers 404, too (kubernetes/pkg/kubelet/server/server.go, getContainerLogs).
+        if (isNotFound(error) && (await this.#isGone(signal))) return;
         if (isForbidden(error)) throw error;
         why = messageOf(error);
       }
@@ -157,6 +159,13 @@ class WriterLog {
       }
       await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);
     }
+  }
+
+  /** Whether the API has no such pod. A list, since whoever reads alerts may list pods. */
+  async #isGone(signal: AbortSignal): Promise<boolean> {
+    const named = { fieldSelector: `metadata.name=${this.#name}`, signal };
+    const found = await this.#client.list(pods, { namespace: systemNamespace }, named).catch(() => undefined);
+    return found?.items.length === 0;
   }
 
   /** Called when the pod is gone. */
