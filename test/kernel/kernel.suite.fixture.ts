@@ -22,17 +22,20 @@ import { kernelRunObstacle, type KernelRun, runInKernel } from './vm.ts';
 const TIMEOUT_MS = 35 * 60_000;
 const MARK = '\u001frampart';
 
-/** One suite in one mode. */
+/** Suites in one mode, in one process. */
 interface Cell {
   readonly mode: SensorModeName;
-  readonly file: string;
+  readonly files: readonly string[];
 }
 
 const look = 'test/kernel/guest-look.fixture.ts';
 const operations = 'lib/sensor/operations.test.ts';
+/** They count the descriptors of their process, or replace its program. */
+const needsOwnProcess = /-(?:close|process)\.test\.ts$/;
+const sensor = globSync('lib/sensor/sensor-*.test.ts', { cwd: checkout }).toSorted();
 const facts = [
-  ...globSync('lib/sensor/sensor-*.test.ts', { cwd: checkout }).toSorted(),
-  'guards/file-access/node/file-watch.test.ts',
+  ...sensor.filter((file) => needsOwnProcess.test(file)).map((file) => [file]),
+  [...sensor.filter((file) => !needsOwnProcess.test(file)), 'guards/file-access/node/file-watch.test.ts'],
 ];
 /** Changes and who made them: the machine itself proves raw_tracepoint, and may have no kprobes. */
 const changes = ['change-watch', 'readers'].map((name) => `lib/sensor/changes/${name}.test.ts`);
@@ -45,20 +48,25 @@ const newFlows = 'guards/network-policy/node/conntrack/new-flows.test.ts';
 const probes = 'guards/bpf-programs/kernel/probe/probes.test.ts';
 /** Kinds of programs that the machine itself may refuse, and Debian's kernels all run: tests of these names. One of them attaches as the others do. */
 const programKinds = isDeep ? ['kprobe', 'kretprobe', 'fentry', 'fexit'] : sampled(['kprobe', 'fexit'], 1);
-/** The rest of the programs: at every depth on the machine's own kernel, here at full depth. */
-const restarts = 'guards/bpf-programs/kernel/restarts.test.ts';
+/** The rest of the programs: at every depth on the machine's own kernel, here at full depth. Each list has a process for itself. */
 const programs = [
-  'guards/bpf-programs/csi/volumes.test.ts',
-  'guards/bpf-programs/node/application.deep.test.ts',
-  'guards/bpf-programs/node/uprobe-files.test.ts',
-  'guards/bpf-programs/kernel/chain/chains.test.ts',
-  ...['load', 'maps'].map((name) => `guards/bpf-programs/kernel/load/${name}.test.ts`),
-  ...['interface-programs', 'map-events', 'maps', 'reading'].map(
-    (name) => `guards/bpf-programs/kernel/running/${name}.test.ts`,
-  ),
-  'guards/bpf-programs/kernel/tenant/tenant.test.ts',
-  'guards/bpf-programs/kernel/versions.test.ts',
-  restarts,
+  [
+    'guards/bpf-programs/csi/volumes.test.ts',
+    'guards/bpf-programs/node/application.deep.test.ts',
+    'guards/bpf-programs/node/uprobe-files.test.ts',
+  ],
+  [
+    'guards/bpf-programs/kernel/chain/chains.test.ts',
+    'guards/bpf-programs/kernel/tenant/tenant.test.ts',
+    'guards/bpf-programs/kernel/versions.test.ts',
+  ],
+  [
+    ...['load', 'maps'].map((name) => `guards/bpf-programs/kernel/load/${name}.test.ts`),
+    ...['interface-programs', 'map-events', 'maps', 'reading'].map(
+      (name) => `guards/bpf-programs/kernel/running/${name}.test.ts`,
+    ),
+  ],
+  ['guards/bpf-programs/kernel/restarts.test.ts'],
 ];
 
 /**
@@ -68,10 +76,12 @@ const programs = [
 function cellsOf(own: number): readonly Cell[] {
   const ofFacts = (['fentry', 'kprobe'] as const)[own % 2];
   return sensorModeNames.flatMap((mode) =>
-    [operations, ...(mode === ofFacts ? facts : []), ...(mode === 'kprobe' ? changes : [])].map((file) => ({
-      mode,
-      file,
-    })),
+    [[operations], ...(mode === ofFacts ? facts : []), ...(mode === 'kprobe' ? [changes] : [])].map(
+      (files) => ({
+        mode,
+        files,
+      }),
+    ),
   );
 }
 
@@ -144,16 +154,13 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
   const chosen = isDeep ? cellsOf(own) : [];
   const hasLook = isDeep || seed % 4 < 2;
   const looks = hasLook ? [lookCommand()] : [];
-  const suites = chosen.map(({ mode, file }) => `RAMPART_SENSOR_MODE=${mode} ${testCommand([file])}`);
+  const suites = chosen.map(({ mode, files }) => `RAMPART_SENSOR_MODE=${mode} ${testCommand(files)}`);
   // The machine itself proves the network, and may refuse what the probes need.
   const inShort = hasLook ? [] : [[probes]];
-  // A process for each of them; what is recorded needs none of its own.
-  const rooms = isDeep
-    ? [[network, recorded, newFlows], ...[probes, ...programs].map((file) => [file])]
-    : inShort;
+  const rooms = isDeep ? [[network, recorded, newFlows], [probes], ...programs] : inShort;
   const others = rooms.map((files) => {
-    // As many of its kills as take as long here as all of them on the machine, which covers those.
-    const shallower = files.includes(restarts) ? `RAMPART_TEST_DEPTH=${depth / 10} ` : '';
+    // As many of their kills and packets as take as long here as all of them on the machine, which covers those.
+    const shallower = programs.includes(files) ? `RAMPART_TEST_DEPTH=${depth / 10} ` : '';
     const names = isDeep ? [] : programKinds.map((kind) => `^${kind}$`);
     return `${shallower}${testCommand(files, names)}`;
   });
@@ -169,7 +176,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
     before(
       async () => {
         // The first one takes itself for the main module, which the look must not.
-        compileFor([probes, look, ...rooms.flat(), ...chosen.map(({ file }) => file)], cache);
+        compileFor([probes, look, ...rooms.flat(), ...chosen.flatMap(({ files }) => files)], cache);
         try {
           run = await runInKernel({
             kernel,
@@ -225,12 +232,12 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
       });
     }
 
-    for (const [at, { mode, file }] of chosen.entries()) {
-      test(`${mode}: ${file}`, (t) => {
+    for (const [at, { mode, files }] of chosen.entries()) {
+      test(`${mode}: ${files.join(', ')}`, (t) => {
         const text = passes(t, parts[looks.length + at]);
         const passed = Number(/^ℹ pass (\d+)$/m.exec(text)?.[1] ?? 0);
         assert.ok(
-          passed >= (file === operations ? 38 : 2),
+          passed >= (files.includes(operations) ? 38 : 2),
           `only ${passed} tests ran:\n${text.slice(-4000)}`,
         );
       });

@@ -110,7 +110,7 @@ function policiesOf(round: number): readonly GivenPolicy[] {
 }
 
 /** With iptables each starts a dozen programs. */
-const rounds = isDeep ? scaled(400) : 8;
+const rounds = isDeep ? scaled(120) : 8;
 
 suite(
   'objects of other programs in the kernel',
@@ -135,7 +135,7 @@ suite(
           if (round % 4 === 3) await dataplane.apply(next, changeBetween(last, next));
           await dataplane.sync(next);
           last = next;
-          if (round % 100 === 0) assert.equal(others.listing, listing);
+          if (round % 30 === 0) assert.equal(others.listing, listing);
         }
         assert.equal(others.listing, listing);
         assert.notEqual((await dataplane.remove()).length, 0);
