@@ -11,7 +11,7 @@ import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixtur
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
 
-const ROUNDS = isDeep ? scaled(50) : 1;
+const ROUNDS = isDeep ? scaled(20) : 1;
 
 test(
   `${ROUNDS} kill -9 of the watcher under load: no program, map or link stays`,
@@ -21,7 +21,8 @@ test(
     const file = directory.at('file');
     writeFileSync(file, 'content\n');
     // Some 2,000 accesses a second, between which it sleeps: without a pause, it takes a CPU from all other tests.
-    const accesses = 'while (-e $ARGV[0]) { open(my $f, "<", $ARGV[0]); close $f; select undef, undef, undef, 0.0004 }';
+    const accesses =
+      'while (-e $ARGV[0]) { open(my $f, "<", $ARGV[0]); close $f; select undef, undef, undef, 0.0004 }';
     const load = spawn('perl', ['-e', accesses, file]);
     const held = { prog: new Set<number>(), map: new Set<number>(), link: new Set<number>() };
     try {

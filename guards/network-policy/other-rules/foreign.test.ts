@@ -109,8 +109,8 @@ function policiesOf(round: number): readonly GivenPolicy[] {
   ];
 }
 
-/** With iptables each starts a dozen programs. */
-const rounds = isDeep ? scaled(120) : 8;
+/** After 60 the pods and policies of a round come again. With iptables each starts a dozen programs. */
+const rounds = isDeep ? scaled(60) : 8;
 
 suite(
   'objects of other programs in the kernel',
