@@ -55,6 +55,7 @@ export async function cluster(options: PartOptions): Promise<Report> {
   const connect = async (): Promise<LoadConnection> =>
     stack.use(await network.runTick(() => LoadConnection.open(endpoint)));
   const settleMs = SETTLE_MS / options.shrink;
+  const rounds = Math.ceil(ROUNDS / options.shrink);
 
   const forms: Form[] = [];
   for (const built of isBuilt ? [true, false] : [false]) {
@@ -168,16 +169,16 @@ export async function cluster(options: PartOptions): Promise<Report> {
     return await eventsOf(bareChanges);
   };
   const bareRounds: number[][] = [];
-  const rounds = new Map<Form, Round[]>(forms.map((form) => [form, []]));
-  for (let round = 0; round < ROUNDS; round++) {
+  const roundsOf = new Map<Form, Round[]>(forms.map((form) => [form, []]));
+  for (let round = 0; round < rounds; round++) {
     bareRounds.push(await measureBare());
     network.nft(`delete table inet ${BARE_TABLE}`);
-    for (const [form, ofForm] of rounds) {
+    for (const [form, ofForm] of roundsOf) {
       ofForm.push(await measure(form));
       removeRules();
     }
   }
-  const measured = [...rounds].map(([form, ofForm]) => summaryOf(form, ofForm));
+  const measured = [...roundsOf].map(([form, ofForm]) => summaryOf(form, ofForm));
   const bare = eventsIn(bareRounds);
   return {
     title: `A cluster of ${scene.pods.length} pods and ${scene.policies.length} policies; ${scene.local} of the pods are of this node`,
@@ -204,8 +205,8 @@ export async function cluster(options: PartOptions): Promise<Report> {
     ],
     verdicts: measured.flatMap((one) => verdictsOf(one, scene)),
     notes: [
-      `Start: from the start of the process to the notice of the kernel, the median of ${ROUNDS}.`,
-      `Event: from the answer to who wrote the pod; p50 and p99 of ${ROUNDS} rounds in turn, the median of each.`,
+      `Start: from the start of the process to the notice of the kernel, the median of ${rounds}.`,
+      `Event: from the answer to who wrote the pod; p50 and p99 of ${rounds} rounds in turn, the median of each.`,
       'CPU: that of the agent alone, all its threads.',
       'Floor: an agent with this guard and an API without objects. Policies: with a pod of this node, both directions of one as one.',
       'A bare watch: node:https, JSON.parse, and libnftables with one element of one set; no policies, no pods, no check.',
