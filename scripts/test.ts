@@ -35,8 +35,11 @@ const top = dirname(import.meta.dirname);
 
 /** Booting a kernel by software emulation takes its time; what takes longer than this hangs. */
 const timeoutMs = (isDeep ? 40 : 10) * 60_000;
-/** Three more than the cores that are taken into account: most of the long ones wait for more than half of their time. */
-const concurrency = Math.min(2, availableParallelism()) + 3;
+/**
+ * More than the cores that are taken into account: most of the long ones wait for more than half of their time. Deep, the two longest are
+ * emulators, which never wait.
+ */
+const concurrency = Math.min(2, availableParallelism()) + (isDeep ? 2 : 3);
 /** The recorded duration of each file, in seconds: slow ones are started first. */
 const durationsFile = join(top, `scripts/test-durations${isDeep ? '.deep' : ''}.json`);
 /** Not worth a line there. */

@@ -23,6 +23,12 @@ if (depth <= 0) throw new RangeError(`RAMPART_TEST_DEPTH must be greater than 0,
 /** Whether what only repeats for depth is done: {@link deepTest}, {@link deepSuite}, and files named `*.deep.test.ts`. */
 export const isDeep: boolean = depth >= 1;
 
+/** Whether this is a kernel that the tests have booted: test/kernel. */
+export const inGuest: boolean = process.env['RAMPART_KERNEL'] !== undefined;
+
+/** Emulated, everything takes some ten to fifty times as long, and what is done many times shows no more than on the machine itself. */
+const GUEST_SHARE = inGuest ? 0.1 : 1;
+
 const absent = (): Promise<void> => Promise.resolve();
 
 /** A test of `npm run test:deep` alone. Its file or its room has a short case of the same in `npm test`. */
@@ -49,12 +55,12 @@ export const depthEnvironment: Readonly<Record<string, string>> = {
 };
 
 /**
- * How often to do at this depth what is done `full` times at depth 1; also how long, for a time.
+ * How often to do at this depth what is done `full` times at depth 1; also how long, for a time. {@link inGuest}, a tenth of that.
  *
  * @param min - However small the depth is. By default ten, or `full` where that is less.
  */
 export function scaled(full: number, min = Math.min(full, MIN)): number {
-  return Math.max(min, Math.round(full * depth));
+  return Math.max(min, Math.round(full * depth * GUEST_SHARE));
 }
 
 /**

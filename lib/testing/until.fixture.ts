@@ -1,8 +1,10 @@
 /** Waiting for what has to come. */
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { inGuest } from './depth.fixture.ts';
+
 /** Longer than anything takes on a machine with other work, or in a kernel under emulation, where everything takes ten times as long. */
-const PATIENCE_MS = process.env['RAMPART_KERNEL'] === undefined ? 90_000 : 600_000;
+const PATIENCE_MS = inGuest ? 600_000 : 90_000;
 /**
  * At first often, for what takes a moment; then the more seldom the longer it takes. Each question costs the machine some
  * milliseconds, mostly of the process that is waited for; one that starts a process costs more, and is asked half of the time

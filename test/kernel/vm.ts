@@ -197,7 +197,7 @@ async function boot(
   const qemu = spawn(
     'nice',
     [
-      ...['-n', '-5', 'setpriv', '--pdeathsig', 'KILL'],
+      ...['-n', '-3', 'setpriv', '--pdeathsig', 'KILL'],
       ...[QEMU, ...qemuArguments(kernel, options.memoryMiB ?? 2048)],
     ],
     { stdio: ['ignore', 'pipe', 'pipe', 'pipe', initramfsFd] },

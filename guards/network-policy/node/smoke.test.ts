@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 
-import { sampled, seed } from '../../../lib/testing/depth.fixture.ts';
+import { inGuest, isDeep, sampled, seed } from '../../../lib/testing/depth.fixture.ts';
 import { namespaceObstacle } from '../../../test/network-policy/namespaces.fixture.ts';
 import { Network } from '../../../test/network-policy/network.fixture.ts';
 import { reachable } from '../../../test/network-policy/probe.fixture.ts';
@@ -12,7 +12,6 @@ import { examineMachine } from './machine.ts';
 import { openNftablesDataplane } from '../dataplane/nftables/dataplane.ts';
 import { addressesOf, blocks, changeBetween, nodeRules, port } from '../dataplane/rules.fixture.ts';
 
-const inGuest = process.env['RAMPART_KERNEL'] !== undefined;
 /** Small, for kernels in which the whole suite would take too long. */
 const backends: readonly (readonly [name: string, obstacle: string | undefined, open: () => Dataplane])[] = [
   ['nftables', namespaceObstacle(), () => openNftablesDataplane()],
@@ -34,7 +33,7 @@ suite(`in this kernel (RAMPART_TEST_SEED=${seed})`, { skip: namespaceObstacle() 
   });
 
   // The machine itself has run all of them; emulated, each takes long.
-  for (const [name, obstacle, open] of inGuest ? sampled(backends, 1) : backends) {
+  for (const [name, obstacle, open] of inGuest && !isDeep ? sampled(backends, 1) : backends) {
     test(`${name}: peers, blocks, ports and both families`, { skip: obstacle ?? false }, async () => {
       using dataplane = network.node.namespace.run(open);
       const allows = (peer: string) =>

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { closeSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import { deepTest, scaled } from '../../testing/depth.fixture.ts';
+import { deepTest, inGuest, scaled } from '../../testing/depth.fixture.ts';
 import { libc, viewMemory } from '../../ebpf/ffi.ts';
 import { Holder } from '../operations.fixture.ts';
 import { sensorSkip } from '../sensor.fixture.ts';
@@ -18,7 +18,6 @@ import {
   reportsChangeTimes,
   watched,
   withoutNeed,
-  inGuest,
 } from './change-watch.fixture.ts';
 
 const skip = sensorSkip;
@@ -31,7 +30,7 @@ suite('the reported author', { skip }, () => {
       using all = watched();
       const { scratch, watch } = all;
       const workers = 8;
-      const rounds = inGuest ? 10 : scaled(30);
+      const rounds = scaled(30);
       // Every name says which process owns it, and no process touches the names of others, except `shared`.
       // Files are deleted again, so that inodes return under the names of others.
       const work = `my ($me, $rounds) = @ARGV; for my $i (1 .. $rounds) {

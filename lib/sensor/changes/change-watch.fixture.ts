@@ -170,9 +170,6 @@ export function describeChange(change: Change): string {
   return `${change.path} ${change.kinds.join(',')} by ${change.author?.pid ?? 'nobody'}`;
 }
 
-/** Under emulation everything is slower. */
-export const inGuest = process.env['RAMPART_KERNEL'] !== undefined;
-
 /** A watch of `w`, which is made, below a fresh directory. */
 export function watched(options?: ConstructorParameters<typeof TestChangeWatch>[1]) {
   const stack = new DisposableStack();

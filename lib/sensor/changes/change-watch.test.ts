@@ -8,15 +8,7 @@ import { RampartError } from '../../errors/errors.ts';
 import { until } from '../../testing/until.fixture.ts';
 import { sensorSkip } from '../sensor.fixture.ts';
 import { ChangeWatch } from './change-watch.ts';
-import {
-  changeOf,
-  describeChange,
-  perl,
-  perlBeside,
-  watched,
-  withoutNeed,
-  inGuest,
-} from './change-watch.fixture.ts';
+import { changeOf, describeChange, perl, perlBeside, watched, withoutNeed } from './change-watch.fixture.ts';
 
 const skip = sensorSkip;
 
@@ -73,7 +65,7 @@ suite('the reported changes', { skip }, () => {
 
   test('thousands of changes at once, each with its author or as a loss', { timeout: 120_000 }, async () => {
     using all = watched();
-    const files = inGuest ? 300 : scaled(4000);
+    const files = scaled(4000, 300);
     const pid = await perlBeside(
       all.scratch.at('w'),
       `for my $i (1 .. $ARGV[0]) { open(my $h, '>', "f$i") or die; print $h $i; close $h; } unlink("f$_") for 1 .. $ARGV[0]`,

@@ -9,7 +9,8 @@ import { labObstacle } from '../obstacle.ts';
 import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
 import { Deployed } from './deployed.fixture.ts';
 
-const timeout = 600_000;
+/** Two images, of some 100 s of CPU time each, beside all other deep tests. */
+const timeout = 1_500_000;
 
 suite('the image', { skip: labObstacle() ?? false, timeout }, () => {
   test('twice the same; the agent and the operator of deploy/ run from it, and say what this node can do', async () => {
