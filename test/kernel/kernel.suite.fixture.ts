@@ -20,6 +20,8 @@ import { kernelRunObstacle, type KernelRun, runInKernel } from './vm.ts';
 
 /** Under emulation a test is some ten times slower than on the machine. */
 const TIMEOUT_MS = 35 * 60_000;
+/** For one test or suite: one that hangs is named, instead of the whole kernel. */
+const TEST_TIMEOUT_MS = 15 * 60_000;
 const MARK = '\u001frampart';
 
 /** Suites in one mode, in one process. */
@@ -30,12 +32,12 @@ interface Cell {
 
 const look = 'test/kernel/guest-look.fixture.ts';
 const operations = 'lib/sensor/operations.test.ts';
-/** They count the descriptors of their process, or replace its program. */
-const needsOwnProcess = /-(?:close|process)\.test\.ts$/;
+/** The first counts the descriptors of its process; the second is the longest, and runs beside the others. */
+const hasOwnProcess = /-(?:close|process)\.test\.ts$/;
 const sensor = globSync('lib/sensor/sensor-*.test.ts', { cwd: checkout }).toSorted();
 const facts = [
-  ...sensor.filter((file) => needsOwnProcess.test(file)).map((file) => [file]),
-  [...sensor.filter((file) => !needsOwnProcess.test(file)), 'guards/file-access/node/file-watch.test.ts'],
+  ...sensor.filter((file) => hasOwnProcess.test(file)).map((file) => [file]),
+  [...sensor.filter((file) => !hasOwnProcess.test(file)), 'guards/file-access/node/file-watch.test.ts'],
 ];
 /** Changes and who made them: the machine itself proves raw_tracepoint, and may have no kprobes. */
 const changes = ['change-watch', 'readers'].map((name) => `lib/sensor/changes/${name}.test.ts`);
@@ -58,7 +60,7 @@ const ofVolumes = '^a pod reads what the program counts';
  */
 function programsIn(kernel: KernelVersion): readonly (readonly string[])[] {
   const room = 'guards/bpf-programs/kernel';
-  const without = [
+  const withoutTcx = [
     [`${room}/tenant/tenant.test.ts`, `${room}/versions.test.ts`],
     [
       ...['load', 'maps'].map((name) => `${room}/load/${name}.test.ts`),
@@ -70,7 +72,7 @@ function programsIn(kernel: KernelVersion): readonly (readonly string[])[] {
     [`${room}/chain/chains.test.ts`, `${room}/running/interface-programs.test.ts`],
     [volumes],
     [restarts],
-    ...(kernel === '6.1' ? without : []),
+    ...(kernel === '6.1' ? withoutTcx : []),
   ];
 }
 
@@ -132,7 +134,7 @@ function passes(t: TestContext, part: Part | undefined): string {
 function testCommand(files: readonly string[], names: readonly string[] = []): string {
   const options = names.map((name) => quote(`--test-name-pattern=${name}`));
   const all = [...options, ...files.map(quote)].join(' ');
-  return `node --test --test-isolation=none --test-reporter=spec ${all}`;
+  return `node --test --test-isolation=none --test-timeout=${TEST_TIMEOUT_MS} --test-reporter=spec ${all}`;
 }
 
 /**

@@ -45,7 +45,7 @@ export class Caller {
   }
 
   async end(): Promise<void> {
-    if (this.#process.exitCode !== null) return;
+    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     const ended = once(this.#process, 'exit');
     this.#process.stdin?.end();
     await ended;
