@@ -30,8 +30,14 @@ xargs -0 -r chmod -f a+rX < ${place}/closed || :
 exec "$@"
 `;
 
+/**
+ * Put before a command that has a mount namespace of its own: makes the checkout readable where {@link publicPath} says, and
+ * starts the command in its top. The mounts stay for as long as the namespace does.
+ */
+export const mountPublicCheckout: readonly string[] = ['sh', '-euc', script, 'sh', top];
+
 /** Put before a command, with which the command finds the checkout where {@link publicPath} says. It starts in its top. */
-export const withPublicCheckout: readonly string[] = ['unshare', '--mount', 'sh', '-euc', script, 'sh', top];
+export const withPublicCheckout: readonly string[] = ['unshare', '--mount', ...mountPublicCheckout];
 
 export const NOBODY = 65_534;
 
@@ -46,5 +52,5 @@ export const asNobody: readonly string[] = [
  * unchanged.
  */
 export function publicPath(path: string): string {
-  return path.startsWith(`${top}/`) ? `${place}/checkout${path.slice(top.length)}` : path;
+  return path === top || path.startsWith(`${top}/`) ? `${place}/checkout${path.slice(top.length)}` : path;
 }

@@ -14,6 +14,7 @@ import { systemNamespace } from '../../../guard/guard.ts';
 import { Cluster } from '../../../apps/agent/deploy.fixture.ts';
 import { kustomize, type Manifest } from '../../../scripts/kustomize.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { mountPublicCheckout, publicPath } from '../../../lib/testing/public-checkout.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import {
   type ConfigMap,
@@ -133,7 +134,10 @@ export class Deployed implements AsyncDisposable {
         'mount --make-rshared / && mkdir -p /run/containerd && touch /run/containerd/containerd.sock && mount --bind "$1" /run/containerd/containerd.sock',
         lab.socketPath,
       );
-      if (archive !== undefined) {
+      if (archive === undefined) {
+        // The operator's and the policy server's user is not the one that may own the checkout, and closed it to others.
+        await deployed.#onNode([...mountPublicCheckout, 'true']);
+      } else {
         const ctr = 'ctr --address /run/containerd/containerd.sock --namespace k8s.io images import "$1"';
         const said = await deployed.onNode(ctr, archive);
         deployed.#image = /^unpacking (\S+) /m.exec(said)?.[1];
@@ -148,11 +152,15 @@ export class Deployed implements AsyncDisposable {
 
   /** Runs a script among the node's mounts and in its network, which has to end well. Returns what it printed. */
   async onNode(script: string, ...args: readonly string[]): Promise<string> {
-    const child = this.lab.spawn(['sh', '-c', script, 'sh', ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    return await this.#onNode(['sh', '-c', script, 'sh', ...args]);
+  }
+
+  async #onNode(command: readonly string[]): Promise<string> {
+    const child = this.lab.spawn(command, { stdio: ['ignore', 'pipe', 'pipe'] });
     const ended = once(child, 'close') as Promise<[number | null]>;
     const [out, err] = await Promise.all([textOf(child.stdout), textOf(child.stderr)]);
     const [code] = await ended;
-    if (code !== 0) throw new Error(`${script}: exit code ${code}: ${err}`);
+    if (code !== 0) throw new Error(`${command.join(' ')}: exit code ${code}: ${err}`);
     return out;
   }
 
@@ -281,7 +289,7 @@ async function textOf(stream: Readable | null): Promise<string> {
 
 /** The image's parts of the product and of Debian, from this machine. */
 const productMounts = [
-  { containerPath: '/opt/rampart', hostPath: checkout, readonly: true },
+  { containerPath: '/opt/rampart', hostPath: publicPath(checkout), readonly: true },
   ...['/usr/lib', '/usr/sbin', '/lib', '/lib64'].map((path) => ({
     containerPath: path,
     hostPath: path,
