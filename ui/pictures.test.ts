@@ -125,6 +125,8 @@ suite('pictures of guards, in a browser', { skip: browserObstacle() }, () => {
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'rampart bpf list');
 
     await page.locator('.as-table summary').click();
+    // The rows are made when the browser reports that the table is open, which is after the click.
+    await page.locator('.as-table tbody tr').first().waitFor();
     assert.equal(await page.locator('.as-table tbody tr').count(), 9);
     for (const name of sampled(names, 2)) {
       const card = page.locator('.guard', { hasText: name });
