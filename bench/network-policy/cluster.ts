@@ -29,7 +29,7 @@ const ROUNDS = 3;
 const EVENTS = 600;
 /**
  * Before them, as many as the code needs to be compiled anew: V8 drops the bytecode of an agent at rest (`--bytecode-old-age=1`).
- * They are a measure of their own: among 600, they alone would be the p99.
+ * They are a measure of their own: among 600, six slow ones decide the p99.
  */
 const FIRST_EVENTS = 20;
 /** The agent gives memory back in the first pause of 5 s. */
