@@ -16,10 +16,10 @@ export interface Batch {
 
 /** Long enough to spare most starts, short enough that the last one keeps no other core waiting. */
 const FILES_A_BATCH = 40;
-/** The same in seconds. */
-const SECONDS_A_BATCH = 56;
-/** A longer file runs alone, beside others. */
-const LONGEST_IN_A_BATCH_S = 30;
+/** The same in seconds, for a run of few files. */
+const MIN_SECONDS_A_BATCH = 60;
+/** The same for a run of many, as a part of it: the durations may be those of a slow machine. */
+const PART_A_BATCH = 1 / 36;
 /** For a file without a recorded duration: too short to be recorded. */
 const UNRECORDED_S = 0.4;
 /** For one that only repeats for depth. */
@@ -50,24 +50,30 @@ export function batchesOf(
   const inNetworks: string[] = [];
   const secondsOf = (file: string): number =>
     recorded[file] ?? (file.endsWith('.deep.test.ts') ? UNRECORDED_DEEP_S : UNRECORDED_S);
+  const total = files.reduce((sum, file) => sum + secondsOf(file), 0);
+  const limit = Math.max(MIN_SECONDS_A_BATCH, total * PART_A_BATCH);
   // Neighbours import much the same modules.
   for (const file of files.toSorted()) {
     const text = readFileSync(join(top, file), 'utf8');
-    if (secondsOf(file) > LONGEST_IN_A_BATCH_S || needsOwnProcess.test(text))
+    if (secondsOf(file) > limit / 2 || needsOwnProcess.test(text))
       alone.push({ files: [file], seconds: secondsOf(file) });
     else (changesNetwork.test(text) ? inNetworks : inOneNetwork).push(file);
   }
-  const batches = [...alone, ...shared(inOneNetwork, secondsOf), ...shared(inNetworks, secondsOf)];
+  const batches = [
+    ...alone,
+    ...shared(inOneNetwork, secondsOf, limit),
+    ...shared(inNetworks, secondsOf, limit),
+  ];
   return batches.toSorted((a, b) => b.seconds - a.seconds);
 }
 
-/** As many in a process as {@link FILES_A_BATCH} and {@link SECONDS_A_BATCH} let. */
-function shared(files: readonly string[], secondsOf: (file: string) => number): Batch[] {
+/** As many in a process as {@link FILES_A_BATCH} and `limit`, in seconds, let. */
+function shared(files: readonly string[], secondsOf: (file: string) => number, limit: number): Batch[] {
   const batches: { files: string[]; seconds: number }[] = [];
   for (const file of files) {
     const own = secondsOf(file);
     const last = batches.at(-1);
-    if (last === undefined || last.seconds + own > SECONDS_A_BATCH || last.files.length === FILES_A_BATCH)
+    if (last === undefined || last.seconds + own > limit || last.files.length === FILES_A_BATCH)
       batches.push({ files: [file], seconds: own });
     else {
       last.files.push(file);

@@ -30,7 +30,10 @@ export class TestReport {
   readonly #top: string;
   /** Modules that only import test files: those files. */
   readonly #batches: ReadonlyMap<string, readonly string[]>;
-  readonly #milliseconds = new Map<string, number>();
+  /** Duration of each process that runs a single file: with its start, and hooks. */
+  readonly #processMs = new Map<string, number>();
+  /** Sum of the tests by the file that defines them, which may be a fixture. */
+  readonly #testsMs = new Map<string, number>();
   readonly #failed: FailedTest[] = [];
   readonly #ended = new Set<string>();
 
@@ -42,7 +45,21 @@ export class TestReport {
 
   /** Seconds by file. */
   get seconds(): ReadonlyMap<string, number> {
-    return new Map([...this.#milliseconds].map(([file, ms]) => [file, Math.round(ms / 1000)]));
+    return new Map([...this.#milliseconds()].map(([file, ms]) => [file, Math.round(ms / 1000)]));
+  }
+
+  /** The tests of a fixture count for the files that run it, in equal parts: node:test does not say which file it was. */
+  #milliseconds(): Map<string, number> {
+    const all = new Map(this.#processMs);
+    for (const [file, ms] of this.#testsMs) {
+      const inBatches = this.#runnable(file).filter((path) => this.#isInBatch(path));
+      for (const path of inBatches) all.set(path, (all.get(path) ?? 0) + ms / inBatches.length);
+    }
+    return all;
+  }
+
+  #isInBatch(file: string): boolean {
+    return [...this.#batches.values()].some((files) => files.includes(file));
   }
 
   get hasFailed(): boolean {
@@ -58,16 +75,12 @@ export class TestReport {
       if (nesting === 0 && !isProcess) {
         const name = this.#relative(file);
         this.#ended.add(name);
-        // A fixture's tests for several files count for the process of each.
-        if (name.endsWith('.test.ts')) {
-          this.#milliseconds.set(name, (this.#milliseconds.get(name) ?? 0) + details.duration_ms);
-        }
+        this.#testsMs.set(name, (this.#testsMs.get(name) ?? 0) + details.duration_ms);
       }
       if (event.type === 'test:fail') this.#fail(event.data, isProcess);
     } else if (event.type === 'test:summary' && event.data.file !== undefined) {
-      // Duration of a process: with its start, and hooks.
       const { file, duration_ms } = event.data;
-      if (!this.#batches.has(file)) this.#milliseconds.set(this.#relative(file), duration_ms);
+      if (!this.#batches.has(file)) this.#processMs.set(this.#relative(file), duration_ms);
     }
   }
 
@@ -98,7 +111,7 @@ export class TestReport {
    * @param named - The files and folders that were asked for; empty: all.
    */
   lines(settings: string, named: readonly string[]): string[] {
-    const slowest = [...this.#milliseconds].toSorted(([, a], [, b]) => b - a).slice(0, SLOWEST_SHOWN);
+    const slowest = [...this.#milliseconds()].toSorted(([, a], [, b]) => b - a).slice(0, SLOWEST_SHOWN);
     const lines = [
       'slowest:',
       ...slowest.map(([file, ms]) => `${(ms / 1000).toFixed(0).padStart(4)} s  ${file}`),

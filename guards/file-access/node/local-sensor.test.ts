@@ -301,8 +301,7 @@ suite('planned alerts', { skip: sensorSkip }, () => {
       reported.push(...sensor().take());
       assert.equal(sensor().local.size, sensor().local.plan().size);
       // By what was seen, not by time: on a busy machine few plans meet an access.
-      if (plans > 20 && reported.length > 1000 && callbacksOf(reported) > 10)
-        child.stdin.end();
+      if (plans > 20 && reported.length > 1000 && callbacksOf(reported) > 10) child.stdin.end();
       await new Promise((resolve) => setImmediate(resolve));
     }
     await ended;

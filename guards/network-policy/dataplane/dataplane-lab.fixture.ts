@@ -20,6 +20,8 @@ export interface DataplaneUnderTest {
   addNodePort(node: Host, nodePort: number, address: string, port: number): void;
   /** Puts what an older version could have programmed in place of ours: as closed, and not to be changed where it is. */
   makeOld(node: Host): void;
+  /** Parts of the suite that run at least, others with each seed; default: all. */
+  readonly minParts?: number;
   /** Restarts of a dataplane while packets come; default: 60. */
   readonly restarts?: number;
   /** Mistakes by other programs, each with the drift to find. */

@@ -1,6 +1,7 @@
 /** The requirements for every dataplane, as packets between pods: run by the test of each. */
 import { after, before, suite } from 'node:test';
 
+import { sampled } from '../../../lib/testing/depth.fixture.ts';
 import { changeTests } from './dataplane-changes.suite.fixture.ts';
 import { connectionTests } from './dataplane-connections.suite.fixture.ts';
 import { DataplaneLab, type DataplaneUnderTest } from './dataplane-lab.fixture.ts';
@@ -14,11 +15,7 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
     const lab = new DataplaneLab(under);
     before(() => lab.start());
     after(() => lab[Symbol.asyncDispose]());
-    policyTests(lab);
-    serviceTests(lab);
-    connectionTests(lab);
-    changeTests(lab);
-    reportTests(lab);
-    monitorTests(lab);
+    const parts = [policyTests, serviceTests, connectionTests, changeTests, reportTests, monitorTests];
+    for (const part of sampled(parts, under.minParts ?? parts.length)) part(lab);
   });
 }

@@ -43,6 +43,7 @@ export function iptablesSuite(variant: Variant): void {
       name: `iptables-${variant}`,
       open: (options) => openIptablesDataplane({ ...options, variant }),
       listing,
+      minParts: 3,
       // Each starts programs; every sixth takes over what an older version had.
       restarts: scaled(60, 7),
       addForeign: (node) => {

@@ -186,7 +186,7 @@ suite('commands as messages', { skip: namespaceObstacle() ?? false }, () => {
         },
       ),
       // Each starts some thirty programs.
-      { numRuns: isDeep ? 200 : 100, min: 5 },
+      { numRuns: isDeep ? 200 : 50, min: 5 },
     );
   });
 
