@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { saidByNextThread } from '../../testing/next-thread.fixture.ts';
 import { decodeYaml, maxYamlBytes } from './yaml-body.ts';
 import { YamlReader } from './yaml-reader.ts';
 
@@ -33,4 +34,12 @@ test('a text whose request was aborted is not decoded', async () => {
   using reader = new YamlReader();
   const gone = AbortSignal.abort(new Error('gone'));
   await assert.rejects(reader.read(Buffer.from('a: 1\n'.repeat(2000)), gone), /^Error: gone$/);
+});
+
+test('a thread that is ended at once loads its code first: V8 may crash otherwise', async () => {
+  const said = saidByNextThread();
+  const hasty = new YamlReader({ deadlineMs: 1 });
+  await assert.rejects(hasty.read(Buffer.from(']'.repeat(200_000)), never), /takes longer than 1 ms/);
+  hasty[Symbol.dispose]();
+  assert.deepEqual(await said, [{ loaded: true }]);
 });

@@ -17,6 +17,12 @@ const heapMb = 256;
 export type YamlReply =
   { readonly body: Body } | { readonly mistake: string } | { readonly failure: unknown };
 
+interface Thread {
+  readonly worker: Worker;
+  /** Resolves when the thread has loaded its code, or has ended. */
+  readonly loaded: Promise<unknown>;
+}
+
 interface YamlReaderOptions {
   /** Time limit for one text. Default: 10 s. */
   readonly deadlineMs?: number;
@@ -29,7 +35,7 @@ export class YamlReader implements Disposable {
   readonly #deadlineMs: number;
   readonly #idleMs: number;
   #last: Promise<unknown> = Promise.resolve();
-  #worker: Worker | undefined;
+  #thread: Thread | undefined;
   #idle: NodeJS.Timeout | undefined;
 
   constructor({ deadlineMs = 10_000, idleMs = 5_000 }: YamlReaderOptions = {}) {
@@ -57,8 +63,10 @@ export class YamlReader implements Disposable {
   async #ask(bytes: Buffer): Promise<Body> {
     clearTimeout(this.#idle);
     const { promise, resolve } = Promise.withResolvers<YamlReply>();
-    const worker = (this.#worker ??= this.#start());
-    const onMessage = (reply: YamlReply): void => resolve(reply);
+    const { worker } = (this.#thread ??= this.#start());
+    const onMessage = (reply: YamlReply | { readonly loaded: true }): void => {
+      if (!('loaded' in reply)) resolve(reply);
+    };
     const onError = (error: Error & { readonly code?: string }): void =>
       resolve(
         error.code === 'ERR_WORKER_OUT_OF_MEMORY'
@@ -81,7 +89,7 @@ export class YamlReader implements Disposable {
     throw 'mistake' in reply ? bodyMistake(reply.mistake) : reply.failure;
   }
 
-  #start(): Worker {
+  #start(): Thread {
     // The same folder holds .ts in a checkout and .js in a build.
     const file = new URL(`./yaml-thread${extname(import.meta.filename)}`, import.meta.url);
     const worker = new Worker(file, {
@@ -93,15 +101,19 @@ export class YamlReader implements Disposable {
     });
     worker.unref();
     const forget = (): void => {
-      if (this.#worker === worker) this.#worker = undefined;
+      if (this.#thread?.worker === worker) this.#thread = undefined;
     };
     worker.on('error', forget).on('exit', forget);
-    return worker;
+    const loaded = new Promise((resolve) => worker.once('message', resolve).once('exit', resolve));
+    return { worker, loaded };
   }
 
+  /** V8 may crash, and the process with it, where it is stopped while it evaluates modules: https://github.com/denoland/rusty_v8/issues/830. */
   #end(): void {
-    void this.#worker?.terminate();
-    this.#worker = undefined;
+    const thread = this.#thread;
+    this.#thread = undefined;
+    thread?.worker.ref();
+    void thread?.loaded.then(() => thread.worker.terminate());
   }
 
   [Symbol.dispose](): void {

@@ -7,3 +7,5 @@ parentPort?.on('message', (bytes: Uint8Array) => {
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- for windows
   parentPort?.postMessage(replyTo(bytes));
 });
+// oxlint-disable-next-line unicorn/require-post-message-target-origin -- for windows
+parentPort?.postMessage({ loaded: true });

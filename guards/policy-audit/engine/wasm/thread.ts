@@ -38,6 +38,8 @@ export class PolicyThread {
   /** Resolves when the thread is ready, or has ended. */
   readonly ready: Promise<void>;
   #isReady: () => void;
+  /** Resolves when the thread has loaded its code, or has ended. */
+  readonly #loaded = Promise.withResolvers<void>();
   /** The outcome of all further jobs. */
   #gone: Outcome | undefined;
   #running: Running | undefined;
@@ -68,9 +70,10 @@ export class PolicyThread {
     this.#worker.unref();
     this.#worker.on('message', (message: FromThread) => this.#hear(message));
     this.#worker.on('error', (error) => this.#over(failureOf(error)));
-    this.#worker.on('exit', () =>
-      this.#over({ why: 'trap', message: 'the thread that ran the policy has ended' }),
-    );
+    this.#worker.on('exit', () => {
+      this.#loaded.resolve();
+      this.#over({ why: 'trap', message: 'the thread that ran the policy has ended' });
+    });
   }
 
   /** @returns the outcome; never rejects. */
@@ -97,12 +100,22 @@ export class PolicyThread {
   /** Ends the thread whatever it does, even if a guest spins or waits. The current job gets `outcome`. */
   end(outcome: Outcome): Promise<void> {
     this.#over(outcome);
-    this.#ended ??= this.#worker.terminate().then(() => undefined);
+    this.#ended ??= this.#terminate();
     return this.#ended;
   }
 
+  /** V8 may crash, and the process with it, where it is stopped while it evaluates modules: https://github.com/denoland/rusty_v8/issues/830. */
+  async #terminate(): Promise<void> {
+    this.#worker.ref();
+    await this.#loaded.promise;
+    await this.#worker.terminate();
+  }
+
   #hear(message: FromThread): void {
-    if ('ready' in message) return this.#isReady();
+    if ('ready' in message) {
+      this.#loaded.resolve();
+      return this.#isReady();
+    }
     const running = this.#running;
     if (running === undefined || running.job !== message.job) return;
     if ('outcome' in message) {
