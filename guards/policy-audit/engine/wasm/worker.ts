@@ -1,6 +1,6 @@
 /**
- * A thread that runs policies, one evaluation at a time. It can be terminated at any time: it has no state that
- * its owner does not have too.
+ * A thread that runs policies, one evaluation at a time. It can be terminated at any time after it has reported that it is
+ * ready: it has no state that its owner does not have too.
  */
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 
