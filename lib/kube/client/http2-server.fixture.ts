@@ -102,8 +102,15 @@ export function accessTo(port: number): ClusterAccess {
   return { server, ca: certificates.ca, credentials: anonymous, namespace: 'default' };
 }
 
-/** A proxy in front of a server: passes bytes on until it is told to hold them back. */
-export async function silenceable(target: number): Promise<
+/**
+ * A proxy in front of a server: passes bytes on until it is told to hold them back.
+ *
+ * @param silentFirst - Number of connections, the first ones, on which no byte is passed on.
+ */
+export async function silenceable(
+  target: number,
+  silentFirst = 0,
+): Promise<
   AsyncDisposable & {
     readonly port: number;
     readonly silence: () => void;
@@ -119,6 +126,7 @@ export async function silenceable(target: number): Promise<
       sockets.push(socket);
       socket.on('error', () => undefined);
       socket.on('close', () => [inner, outer].forEach((each) => each.destroy()));
+      if (sockets.length <= 2 * silentFirst) socket.pause();
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -207,7 +207,7 @@ suite('client over HTTP/2', () => {
   test('aborted during the handshake, before the head, while it is read', async () => {
     const reason = new Error('stop');
     await using server = await serveHttp2({ answer: (_, headers) => headers[':path']?.endsWith('/never') });
-    await using silent = await silenceable(server.port);
+    await using silent = await silenceable(server.port, 1);
     using client = new KubeClient(server.access);
     const controllers = Array.from({ length: 3 }, () => new AbortController());
     const [handshake, head, body] = controllers as [AbortController, AbortController, AbortController];
@@ -215,7 +215,6 @@ suite('client over HTTP/2', () => {
     using early = new KubeClient(accessTo(silent.port));
     const first = early.get(nodes, { name: 'n' }, { signal: handshake.signal });
     await until(() => silent.connections() === 1);
-    silent.silence();
     handshake.abort(reason);
     await assert.rejects(first, reason);
     await early.get(nodes, { name: 'n' });
