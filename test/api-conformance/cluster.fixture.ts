@@ -140,6 +140,8 @@ export class Cluster implements AsyncDisposable {
       method,
       headers: {
         ...(text === undefined ? {} : { 'content-type': type, 'content-length': Buffer.byteLength(text) }),
+        // A server that refuses a body closes a connection that is not kept, and its answer is lost while the body is written.
+        connection: 'keep-alive',
         ...headers,
       },
     });
