@@ -3,7 +3,7 @@
  * files.
  */
 import { globSync, readFileSync } from 'node:fs';
-import { basename, isAbsolute, join, relative } from 'node:path';
+import { dirname, isAbsolute, join, relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
 
 import { printable } from '../lib/output/printable.ts';
@@ -34,6 +34,7 @@ export class TestReport {
   readonly #processMs = new Map<string, number>();
   /** Sum of the tests by the file that defines them, which may be a fixture. */
   readonly #testsMs = new Map<string, number>();
+  #importersOf: ReadonlyMap<string, readonly string[]> | undefined;
   readonly #failed: FailedTest[] = [];
   readonly #ended = new Set<string>();
 
@@ -51,15 +52,13 @@ export class TestReport {
   /** The tests of a fixture count for the files that run it, in equal parts: node:test does not say which file it was. */
   #milliseconds(): Map<string, number> {
     const all = new Map(this.#processMs);
+    const ran = new Set([...this.#processMs.keys(), ...[...this.#batches.values()].flat()]);
     for (const [file, ms] of this.#testsMs) {
-      const inBatches = this.#runnable(file).filter((path) => this.#isInBatch(path));
-      for (const path of inBatches) all.set(path, (all.get(path) ?? 0) + ms / inBatches.length);
+      const files = this.#runnable(file).filter((path) => ran.has(path));
+      for (const path of files)
+        if (!this.#processMs.has(path)) all.set(path, (all.get(path) ?? 0) + ms / files.length);
     }
     return all;
-  }
-
-  #isInBatch(file: string): boolean {
-    return [...this.#batches.values()].some((files) => files.includes(file));
   }
 
   get hasFailed(): boolean {
@@ -129,13 +128,27 @@ export class TestReport {
     ];
   }
 
-  /** The files to run again for a test of a fixture: those that import it. */
+  /** The files to run again for a test of a fixture: those that import it, or a fixture that does. */
   #runnable(file: string): readonly string[] {
     if (file.endsWith('.test.ts')) return [file];
-    const found = globSync('**/*.test.ts', { cwd: this.#top, exclude: ['**/node_modules'] }).filter((path) =>
-      readFileSync(join(this.#top, path), 'utf8').includes(`/${basename(file)}'`),
-    );
-    return found.length > 0 ? found : [file];
+    const found = new Set([file]);
+    for (const path of found) for (const importer of this.#importers().get(path) ?? []) found.add(importer);
+    const tests = [...found].filter((path) => path.endsWith('.test.ts'));
+    return tests.length > 0 ? tests : [file];
+  }
+
+  /** By test file or fixture: the test files and fixtures that import it. */
+  #importers(): ReadonlyMap<string, readonly string[]> {
+    if (this.#importersOf !== undefined) return this.#importersOf;
+    const all = new Map<string, string[]>();
+    for (const path of globSync('**/*.{test,fixture}.ts', { cwd: this.#top, exclude: ['**/node_modules'] })) {
+      const text = readFileSync(join(this.#top, path), 'utf8');
+      for (const [, specifier = ''] of text.matchAll(/(?:from|import) '(\.[^']+)'/g)) {
+        const imported = join(dirname(path), specifier);
+        all.set(imported, [...(all.get(imported) ?? []), path]);
+      }
+    }
+    return (this.#importersOf = all);
   }
 
   #relative(file: string): string {

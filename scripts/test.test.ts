@@ -77,11 +77,16 @@ suite('npm test', () => {
     using checkout = new Checkout({
       'lib/a.suite.fixture.ts': `${head}export const cases = () => test('no', () => {\n  throw new Error('no');\n});\n`,
       'lib/a.test.ts': "import { cases } from './a.suite.fixture.ts';\ncases();\n",
-      'lib/b.test.ts': passing,
+      // By another fixture, and one of the same name elsewhere.
+      'lib/b/suite.fixture.ts': "export { cases } from '../a.suite.fixture.ts';\n",
+      'lib/b/b.test.ts': "import { cases } from './suite.fixture.ts';\ncases();\n",
+      'lib/c/suite.fixture.ts': 'export const none = 0;\n',
+      'lib/c/c.test.ts': `import './suite.fixture.ts';\n${passing}`,
     });
     const { stdout } = checkout.run();
     assert.match(stdout, /^ {2}lib\/a\.suite\.fixture\.ts:2 {2}no$/m);
-    assert.match(stdout, /npm test -- lib\/a\.test\.ts$/m);
+    const again = [...stdout.matchAll(/npm test -- (\S+)$/gm)].map(([, file]) => file);
+    assert.deepEqual(new Set(again), new Set(['lib/a.test.ts', 'lib/b/b.test.ts']));
   });
 
   test('names the files of a process that ended before their tests had, and how it ended', () => {
