@@ -1,5 +1,6 @@
 /** One thread that runs policies, as seen from outside. */
 import { extname } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 
 import type { HostCalls } from '../evaluator.ts';
@@ -20,6 +21,14 @@ export type AskHost = (asked: AskedOfHost) => Promise<AnswerOfHost>;
 
 /** Limit of JavaScript's own heap, besides the memories of guests: requests and answers as strings. */
 const heapMb = 128;
+
+/**
+ * V8 compiles a wrapper for an import that was called 1,000 times, shares it between all threads of the process, and may free it twice when two
+ * threads stop using it (seen with Node.js 24.21: CHECK in WasmImportWrapperCache::Free, with the memory of a freed wrapper; similar:
+ * https://github.com/nodejs/node/issues/64500). That ends the process. What is never compiled is never freed: calls of the host go
+ * through the wrapper that is built in, and take 30 ns longer. A policy makes some hundreds of them.
+ */
+setFlagsFromString(`--wasm-wrapper-tiering-budget=${2 ** 31 - 1}`);
 
 interface Running {
   readonly job: number;
