@@ -10,6 +10,9 @@ import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixtur
 import { AlertPrinter } from './printer.ts';
 import { patience } from '../../lib/testing/until.fixture.ts';
 
+/** All is written, however slow the disk is. */
+const LINGER_MS = 60_000;
+
 function lineOf(kind: string, second: number, verdict: string, guard = 'g'): string {
   return findingLine({
     ...{ guard, kind, node: { name: 'n' }, severity: 'low', object: null, policy: null },
@@ -33,7 +36,7 @@ test('a line goes to the kind that it begins like, and to no other; kinds are sh
   const fd = openSync(path, 'w');
   const offered: string[][] = [[], []];
   {
-    await using out = new LineWriter(fd, { name: 'out' });
+    await using out = new LineWriter(fd, { name: 'out', lingerMs: LINGER_MS });
     const printer = new AlertPrinter({
       out,
       kinds: new Map([['g', offered.map((lines, at) => kindOf('ab'[at] ?? '', lines))]]),
@@ -74,7 +77,7 @@ test('prints each line as a YAML document', async () => {
   const fd = openSync(path, 'w');
   const lines = [lineOf('a', 1, 'one'), lineOf('a', 2, 'two')];
   {
-    await using out = new LineWriter(fd, { name: 'out' });
+    await using out = new LineWriter(fd, { name: 'out', lingerMs: LINGER_MS });
     const printer = new AlertPrinter({
       ...{
         out,
@@ -101,7 +104,7 @@ test('the last ones of each kind of each guard: many of one do not push out thos
   const path = directory.at('out');
   const fd = openSync(path, 'w');
   {
-    await using out = new LineWriter(fd, { name: 'out' });
+    await using out = new LineWriter(fd, { name: 'out', lingerMs: LINGER_MS });
     const printer = new AlertPrinter({
       out,
       kinds: new Map(['g', 'h'].map((guard) => [guard, ['a', 'b'].map((kind) => kindOf(kind, []))])),
@@ -133,7 +136,7 @@ test('lines with the same fold that follow each other are one, and how many more
     }),
   };
   {
-    await using out = new LineWriter(fd, { name: 'out' });
+    await using out = new LineWriter(fd, { name: 'out', lingerMs: LINGER_MS });
     const signal = patience();
     const common = { out, kinds: new Map([['g', [kind]]]), filter: () => true, colour: false, signal };
     const printer = new AlertPrinter({ ...common, format: 'pretty', tail: 10, isTailOfEach: false });
