@@ -6,9 +6,12 @@ import { suite, test } from 'node:test';
 
 import { TemporaryDirectory } from '../lib/testing/temporary-directory.fixture.ts';
 import { batchesOf } from './test-batches.ts';
+import { filesInTurn } from './test-turns.ts';
 
 const top = dirname(import.meta.dirname);
-const runner = ['test.ts', 'test-batches.ts', 'test-report.ts'].map((name) => `scripts/${name}`);
+const runner = ['test.ts', 'test-batches.ts', 'test-report.ts', 'test-turns.ts'].map(
+  (name) => `scripts/${name}`,
+);
 const parts = [...runner, 'lib/testing/depth.fixture.ts', 'lib/output/printable.ts', 'package.json'];
 
 /** A checkout with nothing but the runner and these test files. */
@@ -118,6 +121,53 @@ suite('npm test', () => {
     assert.doesNotMatch(shallow.stdout, /deep \(/);
     assert.match(checkout.run(['lib/a.deep.test.ts']).stdout, /deep \(/);
     assert.match(checkout.run([], '1').stdout, /deep \(/);
+  });
+
+  test('has a third of the long files of each room, others with the next seed, and says so; what is named runs whole', () => {
+    const recorded = {
+      'lib/a/1.test.ts': 9,
+      'lib/a/2.test.ts': 9,
+      'lib/a/3.test.ts': 9,
+      'lib/a/4.test.ts': 9,
+      'lib/b/1.test.ts': 9,
+      'lib/b/2.test.ts': 9,
+      'lib/c/1.test.ts': 9,
+      'test/kernel/1.test.ts': 9,
+      'test/kernel/2.test.ts': 9,
+      'lib/a/short.test.ts': 0.01,
+    };
+    const files = Object.keys(recorded);
+    const runs = [0, 1, 2].map((seed) => filesInTurn(files, { recorded, seed }));
+    const always = [
+      'lib/c/1.test.ts',
+      'test/kernel/1.test.ts',
+      'test/kernel/2.test.ts',
+      'lib/a/short.test.ts',
+    ];
+    assert.deepEqual(
+      runs.map((run) => run.filter((file) => !always.includes(file))),
+      [
+        ['lib/a/1.test.ts', 'lib/a/4.test.ts', 'lib/b/1.test.ts'],
+        ['lib/a/2.test.ts', 'lib/b/2.test.ts'],
+        ['lib/a/3.test.ts', 'lib/b/1.test.ts'],
+      ],
+    );
+    for (const run of runs) assert.deepEqual(new Set(always).difference(new Set(run)), new Set());
+
+    using checkout = new Checkout(
+      Object.fromEntries(
+        files.map((file) => [file, `${head}test(${JSON.stringify(file)}, () => undefined);\n`]),
+      ),
+    );
+    writeFileSync(checkout.at('scripts/test-durations.json'), JSON.stringify(recorded));
+    const ran = (stdout: string): number => [...stdout.matchAll(/✔ \S+\.test\.ts \(/g)].length;
+    // The seed of a checkout's runs is 7.
+    const { status, stdout } = checkout.run();
+    assert.equal(status, 0, stdout);
+    assert.match(stdout, /^turn 2 of 3: 4 of 10 files have another turn/m);
+    assert.equal(ran(stdout), 6);
+    assert.equal(ran(checkout.run(['lib', 'test']).stdout), 10);
+    assert.equal(ran(checkout.run(['--record']).stdout), 10);
   });
 
   test('that runs no test has failed', () => {

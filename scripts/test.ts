@@ -1,7 +1,7 @@
 /**
  * Runs the tests: all of them, or those of the folders and files named.
  *
- *     node scripts/test.ts                     every *.test.ts
+ *     node scripts/test.ts                     every *.test.ts, of the long ones those whose turn it is (test-turns.ts)
  *     node scripts/test.ts lib/ebpf            one room
  *     node scripts/test.ts lib/ebpf/map.test.ts
  *     node scripts/test.ts --record            all, and how long each took goes to test-durations.json, or test-durations.deep.json
@@ -26,9 +26,10 @@ import { Readable } from 'node:stream';
 import { run } from 'node:test';
 import { spec, type TestEvent } from 'node:test/reporters';
 
-import { depthEnvironment, isDeep } from '../lib/testing/depth.fixture.ts';
+import { depthEnvironment, isDeep, seed } from '../lib/testing/depth.fixture.ts';
 import { type Batch, batchesOf, batchModule } from './test-batches.ts';
 import { asText, TestReport, withSkipped } from './test-report.ts';
+import { filesInTurn, TURNS } from './test-turns.ts';
 
 const folders = ['apps', 'bench', 'guard', 'guards', 'lib', 'scripts', 'test', 'ui'];
 const top = dirname(import.meta.dirname);
@@ -64,10 +65,12 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 const patterns = (named.length > 0 ? named : folders).map((path) =>
   path.endsWith('.test.ts') ? relative(top, path) : `${relative(top, path)}/**/*.test.ts`.replace(/^\//, ''),
 );
-const files = globSync(patterns, { cwd: top, exclude: ['**/node_modules'] }).filter(
+const found = globSync(patterns, { cwd: top, exclude: ['**/node_modules'] }).filter(
   (file) => isDeep || !file.endsWith('.deep.test.ts') || named.some((path) => relative(top, path) === file),
 );
 const recorded = JSON.parse(readFileSync(durationsFile, 'utf8')) as Record<string, number>;
+const hasTurns = named.length === 0 && !isDeep && !isRecording;
+const files = hasTurns ? filesInTurn(found, { recorded, seed }) : found;
 
 // Modes of files are compared in many tests: they must not depend on the user.
 process.umask(0o022);
@@ -77,6 +80,12 @@ const settings = Object.entries(depthEnvironment)
   .map((setting) => setting.join('='))
   .join(' ');
 process.stdout.write(`${settings}\n`);
+if (files.length < found.length) {
+  const waiting = found.length - files.length;
+  process.stdout.write(
+    `turn ${(seed % TURNS) + 1} of ${TURNS}: ${waiting} of ${found.length} files have another turn; the remainder of the seed by ${TURNS} says which\n`,
+  );
+}
 
 // A single file runs without a batch: a debugger is attached to its process.
 const batches = files.length === 1 ? [{ files, seconds: 0 }] : batchesOf(files, { top, recorded });

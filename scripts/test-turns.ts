@@ -1,0 +1,35 @@
+/**
+ * Which long test files a run of all tests has: those of one turn out of three. Most of a run's time goes into files that start
+ * processes, pods or clusters, and those of a room exercise much the same parts: docs/decisions/0031-turns-of-long-tests.md.
+ */
+import { dirname } from 'node:path';
+
+/** Runs with this many seeds in a row have every file. */
+export const TURNS = 3;
+
+/** What takes longer than this part of all files is long: 5 s where they take 5,000 one after another. */
+const LONG_PART = 1 / 1000;
+
+/** Its kernels take turns themselves: each run boots one. */
+const kernelRoom = 'test/kernel';
+
+/**
+ * All short files, and of the long files of each folder every third, at least one.
+ *
+ * @param recorded - Seconds by file, of those that take long.
+ * @param seed - Says whose turn it is: its remainder by {@link TURNS}.
+ */
+export function filesInTurn(
+  files: readonly string[],
+  { recorded, seed }: { readonly recorded: Readonly<Record<string, number>>; readonly seed: number },
+): string[] {
+  const longS = Object.values(recorded).reduce((sum, seconds) => sum + seconds, 0) * LONG_PART;
+  const isLong = (file: string): boolean => (recorded[file] ?? 0) > longS && dirname(file) !== kernelRoom;
+  const rooms = Map.groupBy(files.filter(isLong).toSorted(), dirname);
+  const others = [...rooms.values()].flatMap((room) => {
+    const turns = Math.min(TURNS, room.length);
+    return room.filter((_, at) => at % turns !== seed % turns);
+  });
+  const waiting = new Set(others);
+  return files.filter((file) => !waiting.has(file));
+}
