@@ -13,22 +13,26 @@ const LONG_PART = 1 / 1000;
 /** Its kernels take turns themselves: each run boots one. */
 const kernelRoom = 'test/kernel';
 
+/** From 0; which one a seed has. */
+export function turnOf(seed: number): number {
+  return Math.abs(Math.trunc(seed)) % TURNS;
+}
+
 /**
  * All short files, and of the long files of each folder every third, at least one.
  *
  * @param recorded - Seconds by file, of those that take long.
- * @param seed - Says whose turn it is: its remainder by {@link TURNS}.
  */
 export function filesInTurn(
   files: readonly string[],
-  { recorded, seed }: { readonly recorded: Readonly<Record<string, number>>; readonly seed: number },
+  { recorded, turn }: { readonly recorded: Readonly<Record<string, number>>; readonly turn: number },
 ): string[] {
   const longS = Object.values(recorded).reduce((sum, seconds) => sum + seconds, 0) * LONG_PART;
   const isLong = (file: string): boolean => (recorded[file] ?? 0) > longS && dirname(file) !== kernelRoom;
   const rooms = Map.groupBy(files.filter(isLong).toSorted(), dirname);
   const others = [...rooms.values()].flatMap((room) => {
     const turns = Math.min(TURNS, room.length);
-    return room.filter((_, at) => at % turns !== seed % turns);
+    return room.filter((_, at) => at % turns !== turn % turns);
   });
   const waiting = new Set(others);
   return files.filter((file) => !waiting.has(file));

@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 
 import { TemporaryDirectory } from '../lib/testing/temporary-directory.fixture.ts';
 import { batchesOf } from './test-batches.ts';
-import { filesInTurn } from './test-turns.ts';
+import { filesInTurn, turnOf } from './test-turns.ts';
 
 const top = dirname(import.meta.dirname);
 const runner = ['test.ts', 'test-batches.ts', 'test-report.ts', 'test-turns.ts'].map(
@@ -137,7 +137,8 @@ suite('npm test', () => {
       'lib/a/short.test.ts': 0.01,
     };
     const files = Object.keys(recorded);
-    const runs = [0, 1, 2].map((seed) => filesInTurn(files, { recorded, seed }));
+    const runs = [0, 1, 2].map((turn) => filesInTurn(files, { recorded, turn }));
+    assert.deepEqual([7, 8, 9, -7, 7.5].map(turnOf), [1, 2, 0, 1, 1]);
     const always = [
       'lib/c/1.test.ts',
       'test/kernel/1.test.ts',

@@ -29,7 +29,7 @@ import { spec, type TestEvent } from 'node:test/reporters';
 import { depthEnvironment, isDeep, seed } from '../lib/testing/depth.fixture.ts';
 import { type Batch, batchesOf, batchModule } from './test-batches.ts';
 import { asText, TestReport, withSkipped } from './test-report.ts';
-import { filesInTurn, TURNS } from './test-turns.ts';
+import { filesInTurn, turnOf, TURNS } from './test-turns.ts';
 
 const folders = ['apps', 'bench', 'guard', 'guards', 'lib', 'scripts', 'test', 'ui'];
 const top = dirname(import.meta.dirname);
@@ -70,7 +70,7 @@ const found = globSync(patterns, { cwd: top, exclude: ['**/node_modules'] }).fil
 );
 const recorded = JSON.parse(readFileSync(durationsFile, 'utf8')) as Record<string, number>;
 const hasTurns = named.length === 0 && !isDeep && !isRecording;
-const files = hasTurns ? filesInTurn(found, { recorded, seed }) : found;
+const files = hasTurns ? filesInTurn(found, { recorded, turn: turnOf(seed) }) : found;
 
 // Modes of files are compared in many tests: they must not depend on the user.
 process.umask(0o022);
@@ -83,7 +83,7 @@ process.stdout.write(`${settings}\n`);
 if (files.length < found.length) {
   const waiting = found.length - files.length;
   process.stdout.write(
-    `turn ${(seed % TURNS) + 1} of ${TURNS}: ${waiting} of ${found.length} files have another turn; the remainder of the seed by ${TURNS} says which\n`,
+    `turn ${turnOf(seed) + 1} of ${TURNS}: ${waiting} of ${found.length} files have another turn; the remainder of the seed by ${TURNS} says which\n`,
   );
 }
 
