@@ -30,7 +30,7 @@ suite('the error of a failed fetch for the user who chose the host', () => {
     const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-tenant-'));
     stack.defer(() => rmSync(cacheDirectory, { recursive: true, force: true }));
     const logger = createLogger({ level: 'silent' });
-    return stack.use(await openRegistry({ cacheDirectory, logger, idleTimeoutMs: 100, ...options }));
+    return stack.use(await openRegistry({ cacheDirectory, logger, ...options }));
   };
   const failure = async (registry: Registry, host: string): Promise<[reported: string, known: string]> => {
     const error: unknown = await registry.pull(`${host}/a:v1`).then(
@@ -54,7 +54,7 @@ suite('the error of a failed fetch for the user who chose the host', () => {
     }
     const closed = hosts.length;
     hosts.push('127.0.0.1:1');
-    const registry = await open(stack, { insecureSources: hosts });
+    const registry = await open(stack, { insecureSources: hosts, idleTimeoutMs: 100 });
     const failures = await Promise.all(hosts.map((host) => failure(registry, host)));
     const reported = failures.map(([text], index) => text.replace(hosts[index] ?? '', 'HOST'));
     assert.deepEqual(new Set(reported).size, 1, reported.join('\n'));

@@ -114,7 +114,8 @@ suite('an exporter', { timeout: 300_000 }, () => {
     assert.equal(exporter.stats.sent, 0);
     receiver.manners = accept;
     await until(() => exporter.stats.sent === 20);
-    assert.deepEqual(receiver.taken, numbered(20));
+    // On a busy machine an answer may be late here too: then the same is sent once more.
+    assert.deepEqual([...new Set(receiver.taken)], numbered(20));
   });
 
   for (const status of [400, 401, 404, 500, 501]) {

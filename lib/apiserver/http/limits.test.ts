@@ -213,11 +213,18 @@ test('unauthenticated connections do not keep out authenticated ones', async () 
   }
 });
 
-test('a connection that stays unauthenticated is closed', async () => {
+test('a connection that stays unauthenticated is closed', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   await using server = await serveThings(undefined, { limits: { authenticateMs: 200 } });
   const socket = dial(server);
   socket.write('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n');
-  assert.match(await text(socket), /^HTTP\/1\.1 200 /);
+  const [chunk] = (await once(socket, 'data')) as [Buffer];
+  assert.match(chunk.toString(), /^HTTP\/1\.1 200 /);
+  t.mock.timers.tick(199);
+  socket.write('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n');
+  await once(socket, 'data');
+  t.mock.timers.tick(1);
+  await once(socket, 'close');
 });
 
 test('connections beyond the limit are closed, and those before go on', async () => {

@@ -21,10 +21,16 @@ const watching =
     then(response);
   };
 
-async function collect(events: AsyncIterable<WatchEvent>): Promise<{ names: string[]; error: unknown }> {
+async function collect(
+  events: AsyncIterable<WatchEvent>,
+  onEvent: () => void = () => undefined,
+): Promise<{ names: string[]; error: unknown }> {
   const names: string[] = [];
   try {
-    for await (const { type, object } of events) names.push(`${type} ${object.metadata.name}`);
+    for await (const { type, object } of events) {
+      names.push(`${type} ${object.metadata.name}`);
+      onEvent();
+    }
   } catch (error) {
     return { names, error };
   }
@@ -143,8 +149,13 @@ suite('watch', () => {
     await using silent = await pair(() => undefined);
     const opening = await collect(silent.client.watch(nodes, {}, { openTimeoutMs: 50 }));
     assert.match(String(opening.error), /watch nodes: no response within 50 ms/);
-    await using both = await pair(watching((response) => void response.write(event('ADDED', 'a'))));
-    const { names, error } = await collect(both.client.watch(nodes, {}, { idleTimeoutMs: 50 }));
+    const clock = new ManualClock();
+    await using both = await pair(
+      watching((response) => void response.write(event('ADDED', 'a'))),
+      { clock },
+    );
+    const events = both.client.watch(nodes, {}, { idleTimeoutMs: 50 });
+    const { names, error } = await collect(events, () => void clock.advance(50));
     assert.deepEqual(names, ['ADDED a']);
     assert.ok(isUnreachable(error));
     assert.match(String(error), /watch nodes: no data for 50 ms/);
