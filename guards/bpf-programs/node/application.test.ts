@@ -230,7 +230,7 @@ suite('applications of v0.6 on nodes', () => {
     cluster.pull = async () => ({ digest: 'sha256:1', bytes: async () => new Uint8Array(1) });
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
-    const pids = [otherNetwork(stack), otherNetwork(stack)] as const;
+    const pids = [await otherNetwork(stack), await otherNetwork(stack)] as const;
     await startPod(cluster, {
       ...{ namespace: 'acme', name: 'web', app: 'web' },
       pid: pids[0],

@@ -36,7 +36,7 @@ suite('programs in containers', () => {
     await using stack = new AsyncDisposableStack();
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
-    const [ours, theirs] = [otherNetwork(stack), otherNetwork(stack)];
+    const [ours, theirs] = [await otherNetwork(stack), await otherNetwork(stack)];
     await startPod(cluster, {
       namespace: 'acme',
       name: 'web',
@@ -104,7 +104,7 @@ suite('programs in containers', () => {
     await using stack = new AsyncDisposableStack();
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
-    const pid = otherNetwork(stack);
+    const pid = await otherNetwork(stack);
     await startPod(cluster, { namespace: 'acme', name: 'web', app: 'web', pid, containers: ['app', 'log'] });
     cluster.containers.answer();
     stack.use(cluster.operator());
@@ -131,13 +131,13 @@ suite('programs in containers', () => {
       pid: process.pid,
       containers: ['app'],
     });
-    const pid = otherNetwork(stack);
+    const pid = await otherNetwork(stack);
     await startPod(cluster, { namespace: 'other', name: 'web', app: 'web', pid, containers: ['app'] });
     await startPod(cluster, {
       namespace: 'acme',
       name: 'web',
       app: 'web',
-      pid: otherNetwork(stack),
+      pid: await otherNetwork(stack),
       containers: ['app'],
     });
     cluster.containers.answer();

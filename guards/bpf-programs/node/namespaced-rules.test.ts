@@ -1,13 +1,12 @@
 // The rules for programs of namespaced kinds, from the object of a user to the kernel of this machine and back to its condition.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-
 import { after, before, beforeEach, suite, test } from 'node:test';
 
 import { pods } from '../../../lib/kube/object/object.ts';
 import { bytecode, Lab, obstacle } from '../kernel/lab.fixture.ts';
 import { FixtureKernel } from '../program-host.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
+import { otherNetwork } from './pods.fixture.ts';
 
 const pull = async () => ({ digest: 'sha256:tenant', bytes: async () => bytecode('tenant') });
 const common = { nodeselector: {}, bytecode: { image: { url: 'registry.example/team/tenant:v1' } } };
@@ -26,9 +25,7 @@ suite('the rules for namespaced kinds, in conditions', { skip: obstacle() ?? fal
   /** A node with the kernel of this machine, and a pod in `acme`. */
   async function start(stack: AsyncDisposableStack): Promise<Lab> {
     const lab = stack.use(new Lab());
-    const child = spawn('unshare', ['--net', 'sleep', '600'], { stdio: 'ignore' });
-    stack.defer(() => void child.kill('SIGKILL'));
-    const { pid = 0 } = child;
+    const pid = await otherNetwork(stack);
     await cluster.addNode('n1');
     const pod = await cluster.client.create(pods, {
       metadata: { namespace: 'acme', name: 'web' },
