@@ -88,18 +88,22 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   const cleaned = removeOfSwitchedOff(all, { guards, values: options, logger, signal });
   const removable = { ...process, guards, nodeName, reported: reported.signal, workload: agentWorkload };
   await runUntilRemoved(stop, removable, () =>
-    runParts(stop, logger, {
-      ...(containers && { 'the container runtime': containers.run(signal) }),
-      'the lease of this agent': keepAgentLease({ client, nodeName, identity, states, signal, logger }),
-      guards: runNodeParts(
-        { guards, process, values: options, signal, states },
-        {
-          ...{ nodeName, hostRoot, directoryOf, say },
-          containers: containers ?? noContainers,
-          version: manifest.version,
-        },
-      ),
-    }),
+    runParts(
+      stop,
+      { ...observed, logger },
+      {
+        ...(containers && { 'the container runtime': containers.run(signal) }),
+        'the lease of this agent': keepAgentLease({ client, nodeName, identity, states, signal, logger }),
+        guards: runNodeParts(
+          { guards, process, values: options, signal, states },
+          {
+            ...{ nodeName, hostRoot, directoryOf, say },
+            containers: containers ?? noContainers,
+            version: manifest.version,
+          },
+        ),
+      },
+    ),
   );
   await cleaned;
   out.throwIfFailed();

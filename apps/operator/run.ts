@@ -59,12 +59,16 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
     stop,
     { ...process, guards, reported: reported.signal, workload: operatorWorkload },
     () =>
-      runParts(stop, logger, {
-        guards: runClusterParts(
-          { guards, process, values: options, signal, states },
-          { reports: new ReportWriter({ client, logger }) },
-        ),
-      }),
+      runParts(
+        stop,
+        { ...observed, logger },
+        {
+          guards: runClusterParts(
+            { guards, process, values: options, signal, states },
+            { reports: new ReportWriter({ client, logger }) },
+          ),
+        },
+      ),
   );
   out.throwIfFailed();
   say('stopping');

@@ -93,7 +93,9 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   // Failures go to the log only from here on: if the command line is refused, the caller prints the reason.
   sayInLog(logger);
   const health = new Health();
-  const { metrics } = stack.use(await observe({ ...options, paths: metricsPathsOf(guards) }, health));
+  const { metrics, started } = stack.use(
+    await observe({ ...options, paths: metricsPathsOf(guards) }, health),
+  );
   const shared = metrics && shareMetrics(metrics);
   const out = stack.use(new FindingOutput(() => stop.abort()));
   stack.use(
@@ -196,29 +198,33 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   say(`serving ${server.url ?? ''}; try: kubectl --kubeconfig ${kubeconfig} get pods -A`);
   const common = { guards, process: guarding, values: options, signal };
   const cleaned = removeOfSwitchedOff(all, { guards, values: options, logger, signal });
-  await runParts(stop, logger, {
-    'the container runtime': containers.run(signal),
-    'the pod mirror': mirror.run(signal),
-    'the manifest watcher':
-      roots.length === 0
-        ? aborted(signal)
-        : followManifests({ client, roots, reserved: installedResourceNames(guards), say, signal }),
-    'the lease of the agent': keepAgentLease({ client, nodeName, identity, states, signal, logger }),
-    'the cluster-wide part of the guards': runClusterParts(
-      { ...common, states: clusterStates },
-      { reports: new ReportWriter({ client, logger }), admissions: admission },
-    ),
-    'the node part of the guards': runNodeParts(
-      { ...common, states },
-      {
-        ...{ nodeName, containers, hostRoot, say },
-        version: manifest.version,
-        directoryOf: (guard) => join(directory, guard.directory?.name ?? ''),
-      },
-    ),
-    // Started after the guards: by then their health parts are registered.
-    'the report to the service manager': reportService({ guards, health, logger, signal }),
-  });
+  await runParts(
+    stop,
+    { started, logger },
+    {
+      'the container runtime': containers.run(signal),
+      'the pod mirror': mirror.run(signal),
+      'the manifest watcher':
+        roots.length === 0
+          ? aborted(signal)
+          : followManifests({ client, roots, reserved: installedResourceNames(guards), say, signal }),
+      'the lease of the agent': keepAgentLease({ client, nodeName, identity, states, signal, logger }),
+      'the cluster-wide part of the guards': runClusterParts(
+        { ...common, states: clusterStates },
+        { reports: new ReportWriter({ client, logger }), admissions: admission },
+      ),
+      'the node part of the guards': runNodeParts(
+        { ...common, states },
+        {
+          ...{ nodeName, containers, hostRoot, say },
+          version: manifest.version,
+          directoryOf: (guard) => join(directory, guard.directory?.name ?? ''),
+        },
+      ),
+      // Started after the guards: by then their health parts are registered.
+      'the report to the service manager': reportService({ guards, health, logger, signal }),
+    },
+  );
   await cleaned;
   out.throwIfFailed();
 }

@@ -49,6 +49,8 @@ export function stopSignal(): AbortController {
 export interface Observed extends AsyncDisposable {
   /** `undefined` if metrics are off. */
   readonly metrics: Metrics | undefined;
+  /** Ends the part `start` of /readyz: all others are registered. */
+  readonly started: () => void;
 }
 
 export interface ObserveOptions {
@@ -64,14 +66,18 @@ export interface ObserveOptions {
 const CERTIFICATE_POLL_MS = 10_000;
 
 /**
- * Serves /metrics, /healthz and /readyz at `metrics`, or nothing without it.
+ * Serves /metrics, /healthz and /readyz at `metrics`, or nothing without it. The process is not ready before {@link runParts}: until then
+ * the parts of `health` are not registered, and none says that it is not ready.
  *
  * @throws {RampartError} `INPUT` for a bad address or certificate, `SYSTEM` if listening fails, or files cannot be read.
  */
 export async function observe(options: ObserveOptions, health: Health): Promise<Observed> {
   const { metrics: address, metricsTls, paths: otherPaths } = options;
+  const starting = health.ready('start', () => 'it has not started its parts yet');
+  const started = (): void => starting[Symbol.dispose]();
   if (address === undefined) {
-    if (metricsTls === undefined) return { metrics: undefined, [Symbol.asyncDispose]: async () => undefined };
+    if (metricsTls === undefined)
+      return { metrics: undefined, started, [Symbol.asyncDispose]: async () => undefined };
     throw new RampartError(errorCodes.INPUT, {
       what: '--metrics-tls without --metrics',
       next: 'Say where to serve metrics: --metrics 127.0.0.1:9464',
@@ -97,6 +103,7 @@ export async function observe(options: ObserveOptions, health: Health): Promise<
     });
   return {
     metrics,
+    started,
     async [Symbol.asyncDispose]() {
       stop.abort();
       await following;
@@ -117,12 +124,18 @@ function certificatePaths(directory: string): CertificatePaths {
   };
 }
 
-/** Runs parts until one fails or ends by itself, then stops the others. @throws what the first one threw. */
+/**
+ * Runs parts until one fails or ends by itself, then stops the others.
+ *
+ * @param parts - Have registered their health when they are given.
+ * @throws what the first one threw.
+ */
 export async function runParts(
   stop: AbortController,
-  logger: Logger,
+  { logger, started }: Pick<Observed, 'started'> & { readonly logger: Logger },
   parts: Readonly<Record<string, Promise<unknown>>>,
 ): Promise<void> {
+  started();
   let failure: { readonly error: unknown } | undefined;
   // Node.js writes its compile cache only at a clean exit: after a kill, the next start from sources would strip and compile all again.
   setTimeout(flushCompileCache, LOADED_MS).unref();
