@@ -23,6 +23,7 @@ import {
 } from '../../../lib/kube/object/object.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
+import { inGuest } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import {
   allNodeTypes,
@@ -124,6 +125,8 @@ export class BpfCluster implements AsyncDisposable {
       listen: { host: '127.0.0.1', port: 0 },
       version: '0.0.0',
       logger: createLogger({ level: 'silent' }),
+      // An emulated kernel may take longer than that for one handshake.
+      ...(inGuest && { limits: { authenticateMs: 120_000, headersTimeoutMs: 120_000 } }),
     });
     const cluster = new BpfCluster(server, options);
     // Those of v0.5.5, unless a test is about the others.

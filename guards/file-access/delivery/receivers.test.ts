@@ -86,11 +86,14 @@ suite('receivers of all kinds', { timeout: 300_000 }, () => {
   deepTest('no answer in time, and answers that dribble', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();
-    await using delivery = openQuick(directory.path, { timeoutMs: 100 });
     receiver.manners = hang;
-    delivery.enqueue(receiver.url(), 'a', '{}');
-    await until(() => delivery.stats.retried >= 2);
-    assert.match(delivery.callbacks()[0]?.lastError?.why ?? '', /no response within 100 ms/);
+    {
+      await using hasty = openQuick(directory.path, { timeoutMs: 100 });
+      hasty.enqueue(receiver.url(), 'a', '{}');
+      await until(() => hasty.stats.retried >= 2);
+      assert.match(hasty.callbacks()[0]?.lastError?.why ?? '', /no response within 100 ms/);
+    }
+    await using delivery = openQuick(directory.path);
     const timers = new Set<NodeJS.Timeout>();
     // The head says all; the body is given a second.
     receiver.manners = (_received, response) => {
