@@ -4,7 +4,7 @@ import { chmodSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { deepSuite, deepTest, isDeep, sampled, seed } from '../lib/testing/depth.fixture.ts';
+import { alternate, deepSuite, deepTest, isDeep, sampled, seed } from '../lib/testing/depth.fixture.ts';
 import { asNobody, publicPath } from '../lib/testing/public-checkout.fixture.ts';
 import { Running } from '../lib/testing/running.fixture.ts';
 import { TemporaryDirectory } from '../lib/testing/temporary-directory.fixture.ts';
@@ -100,7 +100,7 @@ async function seesAll(words: readonly string[], shown: readonly (typeof parts)[
 // A part waits for about half of its time.
 describe('npm run demo', { concurrency: 2 }, () => {
   // Parts with pods or a cluster take some eight seconds of CPU time each, so another one runs with each
-  // seed; all at once at depth 1.
+  // seed; all at once in npm run test:deep.
   const [files, ...others] = parts;
   for (const part of isDeep ? [] : [files, ...sampled(others, 1)])
     test(`${part[0]} alone (RAMPART_TEST_SEED=${seed})`, { skip }, () =>
@@ -136,7 +136,7 @@ describe('npm run demo', { concurrency: 2 }, () => {
   );
 
   deepSuite('stopped by Ctrl-C it leaves nothing behind', { skip, concurrency: 2 }, () => {
-    for (const [part, said, forMs] of [
+    for (const [part, said, forMs] of alternate([
       ['files', /^\$ cat secret$/m, 0],
       ['pods', /^2\. Pods$/m, 0],
       ['pods', /^2\. Pods$/m, 150],
@@ -146,7 +146,7 @@ describe('npm run demo', { concurrency: 2 }, () => {
       ['pods', /^\$ kubectl delete/m, 100],
       ['pods', /found\nnginx-pod # .*\n {2}no alert$/m, 0],
       ['integrity', /^uid 65534 \$ /m, 0],
-    ] as const)
+    ] as const))
       test(`${part}, ${forMs} ms after ${said}`, async () => {
         const { stdout, stderr, code, left } = await demo(['--only', part], [], async (running) => {
           await running.until(() => said.test(running.stdout.replaceAll(waits, '')));

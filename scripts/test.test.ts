@@ -123,24 +123,26 @@ suite('npm test', () => {
     assert.match(checkout.run([], '1').stdout, /deep \(/);
   });
 
-  test('has a third of the long files of each room, others with the next seed, and says so; what is named runs whole', () => {
+  test('has a fifth of the long files of each room, others with the next seed, and says so; what is named runs whole', () => {
     const recorded = {
-      'lib/a/1.test.ts': 9,
+      'lib/1.test.ts': 9,
       'lib/a/2.test.ts': 9,
       'lib/a/3.test.ts': 9,
-      'lib/a/4.test.ts': 9,
-      'lib/b/1.test.ts': 9,
-      'lib/b/2.test.ts': 9,
-      'lib/c/1.test.ts': 9,
+      'lib/b/4.test.ts': 9,
+      'lib/b/in/5.test.ts': 9,
+      'lib/c/6.test.ts': 9,
+      'guards/a/node/1.test.ts': 9,
+      'guards/a/node/2.test.ts': 9,
+      'guards/b/1.test.ts': 9,
       'test/kernel/1.test.ts': 9,
       'test/kernel/2.test.ts': 9,
       'lib/a/short.test.ts': 0.01,
     };
     const files = Object.keys(recorded);
-    const runs = [0, 1, 2].map((turn) => filesInTurn(files, { recorded, turn }));
-    assert.deepEqual([7, 8, 9, -7, 7.5].map(turnOf), [1, 2, 0, 1, 1]);
+    const runs = [0, 1, 2, 3, 4].map((turn) => filesInTurn(files, { recorded, turn }));
+    assert.deepEqual([7, 8, 10, -7, 7.5].map(turnOf), [2, 3, 0, 2, 2]);
     const always = [
-      'lib/c/1.test.ts',
+      'guards/b/1.test.ts',
       'test/kernel/1.test.ts',
       'test/kernel/2.test.ts',
       'lib/a/short.test.ts',
@@ -148,9 +150,11 @@ suite('npm test', () => {
     assert.deepEqual(
       runs.map((run) => run.filter((file) => !always.includes(file))),
       [
-        ['lib/a/1.test.ts', 'lib/a/4.test.ts', 'lib/b/1.test.ts'],
-        ['lib/a/2.test.ts', 'lib/b/2.test.ts'],
-        ['lib/a/3.test.ts', 'lib/b/1.test.ts'],
+        ['lib/b/4.test.ts', 'guards/a/node/1.test.ts'],
+        ['lib/b/in/5.test.ts', 'guards/a/node/2.test.ts'],
+        ['lib/1.test.ts', 'lib/c/6.test.ts', 'guards/a/node/1.test.ts'],
+        ['lib/a/2.test.ts', 'guards/a/node/2.test.ts'],
+        ['lib/a/3.test.ts', 'guards/a/node/1.test.ts'],
       ],
     );
     for (const run of runs) assert.deepEqual(new Set(always).difference(new Set(run)), new Set());
@@ -165,10 +169,10 @@ suite('npm test', () => {
     // The seed of a checkout's runs is 7.
     const { status, stdout } = checkout.run();
     assert.equal(status, 0, stdout);
-    assert.match(stdout, /^turn 2 of 3: 4 of 10 files have another turn/m);
-    assert.equal(ran(stdout), 6);
-    assert.equal(ran(checkout.run(['lib', 'test']).stdout), 10);
-    assert.equal(ran(checkout.run(['--record']).stdout), 10);
+    assert.match(stdout, /^turn 3 of 5: 5 of 12 files have another turn/m);
+    assert.equal(ran(stdout), 7);
+    assert.equal(ran(checkout.run(['lib', 'guards', 'test']).stdout), 12);
+    assert.equal(ran(checkout.run(['--record']).stdout), 12);
   });
 
   test('that runs no test has failed', () => {

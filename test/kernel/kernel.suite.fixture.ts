@@ -8,7 +8,14 @@ import { existsSync, globSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test, type TestContext } from 'node:test';
 
-import { depth, depthEnvironment, isDeep, sampled, seed } from '../../lib/testing/depth.fixture.ts';
+import {
+  alternate,
+  depth,
+  depthEnvironment,
+  isDeep,
+  sampled,
+  seed,
+} from '../../lib/testing/depth.fixture.ts';
 import { type SensorModeName, sensorModeNames } from '../../lib/sensor/modes.ts';
 import { fileAccess } from '../../guards/file-access/guard.ts';
 import { fileIntegrity } from '../../guards/file-integrity/guard.ts';
@@ -55,10 +62,10 @@ const volumes = 'guards/bpf-programs/csi/volumes.test.ts';
 /** The test of it that depends on the kernel. */
 const ofVolumes = '^a pod reads what the program counts';
 /**
- * The rest of the programs, at every depth on the machine's own kernel, here at full depth; each list has a process for itself. A kernel
- * without TCX has all of them. One with TCX has fewer: what these others do, the machine's own does in the same way.
+ * The rest of the programs, at every depth on the machine's own kernel, here at full depth; each list has a process for itself. Each kernel
+ * has every second of them, by turns of the seed. What a kernel without TCX has alone, one with TCX does as the machine's own.
  */
-function programsIn(kernel: KernelVersion): readonly (readonly string[])[] {
+function programsIn(kernel: KernelVersion, own: number): readonly (readonly string[])[] {
   const room = 'guards/bpf-programs/kernel';
   const withoutTcx = [
     [`${room}/tenant/tenant.test.ts`, `${room}/versions.test.ts`],
@@ -68,22 +75,33 @@ function programsIn(kernel: KernelVersion): readonly (readonly string[])[] {
     ],
   ];
   return [
-    ['guards/bpf-programs/node/application.deep.test.ts', 'guards/bpf-programs/node/uprobe-files.test.ts'],
-    [`${room}/chain/chains.test.ts`, `${room}/running/interface-programs.test.ts`],
-    [volumes],
-    [restarts],
-    ...(kernel === '6.1' ? withoutTcx : []),
+    ...alternate(
+      [
+        [
+          'guards/bpf-programs/node/application.deep.test.ts',
+          'guards/bpf-programs/node/uprobe-files.test.ts',
+        ],
+        [`${room}/chain/chains.test.ts`, `${room}/running/interface-programs.test.ts`],
+        [restarts],
+        [volumes],
+      ],
+      own,
+    ),
+    ...(kernel === '6.1' ? alternate(withoutTcx, own) : []),
   ];
 }
 
 /**
  * All modes find what the table says; what raw_tracepoint says of processes and files was proven on the machine itself, and differs by
- * kernel. fentry and kprobe are attached to the same functions: of these two, each kernel proves one, by turns of the seed.
+ * kernel. By turns of the seed, one kernel proves them, and the other the changes. fentry and kprobe are attached to the same functions: one
+ * of these two is proven.
  */
 function cellsOf(own: number): readonly Cell[] {
-  const ofFacts = (['fentry', 'kprobe'] as const)[own % 2];
+  const modeOfFacts = (['fentry', 'kprobe'] as const)[(seed >> 1) & 1];
+  const ofFacts = alternate([facts], own).flat();
+  const ofChanges = alternate([changes], own + 1);
   return sensorModeNames.flatMap((mode) =>
-    [[operations], ...(mode === ofFacts ? facts : []), ...(mode === 'kprobe' ? [changes] : [])].map(
+    [[operations], ...(mode === modeOfFacts ? ofFacts : []), ...(mode === 'kprobe' ? ofChanges : [])].map(
       (files) => ({
         mode,
         files,
@@ -164,7 +182,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
   const suites = chosen.map(({ mode, files }) => `RAMPART_SENSOR_MODE=${mode} ${testCommand(files)}`);
   // The machine itself proves the network, and may refuse what the probes need.
   const inShort = hasLook ? [] : [[probes]];
-  const rooms = isDeep ? [[network, recorded, newFlows], [probes], ...programsIn(kernel)] : inShort;
+  const rooms = isDeep ? [[network, recorded, newFlows], [probes], ...programsIn(kernel, own)] : inShort;
   const others = rooms.map((files) => {
     // The machine has killed them at random.
     const shallower = files.includes(restarts) ? `RAMPART_TEST_DEPTH=${depth / 10} ` : '';

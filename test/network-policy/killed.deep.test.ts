@@ -116,7 +116,7 @@ suite('agents that are killed', { skip: namespaceObstacle() ?? false, timeout: 1
         const churn = new Churn(node, random);
         let [kills, programmed] = [0, 0];
         try {
-          for (; kills < scaled(50, 4); kills++) {
+          for (; kills < scaled(25, 4); kills++) {
             // Most are killed while they take over, some before it and some long after.
             if (random.chance(0.8)) await until('a backend', () => agent.stderr.includes('programmed by'));
             await delay(random.below(400));

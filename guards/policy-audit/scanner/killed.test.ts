@@ -85,7 +85,7 @@ test(`an operator that is killed while it audits leaves what the next one puts r
     for (let index = 0; index < OBJECTS; index++)
       await cluster.setObject('configmaps', space, `o${index}`, {});
   }
-  const rounds = isDeep ? scaled(12) : 1;
+  const rounds = isDeep ? scaled(6) : 1;
   for (let round = 0; round < rounds; round++) {
     const form = random.chance(0.7) ? 'object' : 'namespace';
     for (const isLast of [false, true]) {
