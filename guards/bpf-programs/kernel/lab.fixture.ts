@@ -1,6 +1,6 @@
 /** A network of its own, a bpffs and a state directory for tests of the program host. */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -40,6 +40,11 @@ export function obstacle(): string | undefined {
 /** The test programs of `fixtures/NAME.bpf.o`. */
 export function bytecode(name: string): Uint8Array {
   return readFileSync(join(import.meta.dirname, 'fixtures', `${name}.bpf.o`));
+}
+
+/** The network namespace that a process is in. */
+export function networkOf({ pid }: { readonly pid?: number | undefined }): string {
+  return readlinkSync(`/proc/${pid}/ns/net`);
 }
 
 /** Moves this process, and those it starts from now on, into a network namespace of its own. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -19,6 +19,7 @@ import {
   Lab,
   loaded,
   NAME,
+  networkOf,
   obstacle,
   ownNetwork,
   send,
@@ -213,10 +214,6 @@ suite(`restarts (RAMPART_TEST_SEED=${seed})`, { skip: obstacle() ?? false }, () 
   });
 });
 
-/** The network namespace of a process. */
-const networkOf = ({ pid }: { readonly pid?: number | undefined }): string =>
-  readlinkSync(`/proc/${pid}/ns/net`);
-
 suite('interfaces of pods', { skip: obstacle() ?? false }, () => {
   before(ownNetwork);
 
@@ -226,8 +223,7 @@ suite('interfaces of pods', { skip: obstacle() ?? false }, () => {
     const types = hasTcx ? (['xdp', 'tc', 'tcx'] as const) : (['xdp', 'tc'] as const);
     // The pod's first process, and two containers of it.
     const pod = spawn('unshare', ['-n', 'sleep', '600']);
-    const own = networkOf(process);
-    await until('a network of its own', () => networkOf(pod) !== own);
+    await until('a network of its own', () => networkOf(pod) !== networkOf(process));
     const container = () => spawn('nsenter', [`--net=/proc/${pod.pid}/ns/net`, 'sleep', '600']);
     const [one, two] = [container(), container()];
     await until('both in it', () => [one, two].every((process) => networkOf(process) === networkOf(pod)));

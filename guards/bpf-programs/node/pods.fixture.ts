@@ -1,19 +1,17 @@
 /** Pods of a cluster of a test, with processes of this machine. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readlinkSync } from 'node:fs';
 
 import { type Pod, pods } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
+import { networkOf } from '../kernel/lab.fixture.ts';
 import type { BpfCluster } from './node.fixture.ts';
 
 /** A process of another network namespace, as the first one of a container. */
 export async function otherNetwork(stack: AsyncDisposableStack): Promise<number> {
   const child: ChildProcess = spawn('unshare', ['--net', 'sleep', '600'], { stdio: 'ignore' });
   stack.defer(() => void child.kill('SIGKILL'));
-  const { pid = 0 } = child;
-  const networkOf = (one: number): string => readlinkSync(`/proc/${one}/ns/net`);
-  await until('a network of its own', () => networkOf(pid) !== networkOf(process.pid));
-  return pid;
+  await until('a network of its own', () => networkOf(child) !== networkOf(process));
+  return child.pid ?? 0;
 }
 
 interface StartedPod {

@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 
 import manifest from '../../../package.json' with { type: 'json' };
 import { writeImage } from '../../../scripts/release/image.ts';
-import { alternate } from '../../../lib/testing/depth.fixture.ts';
+import { seed } from '../../../lib/testing/depth.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
 import { Deployed } from './deployed.fixture.ts';
@@ -17,8 +17,8 @@ suite('the image', { skip: labObstacle() ?? false, timeout }, () => {
   test('the agent and the operator of deploy/ run from it, and say what this node can do; made again, it is the same', async () => {
     using directory = new TemporaryDirectory();
     const first = writeImage(directory.at('a'), { level: 1 });
-    for (const name of alternate(['b'])) {
-      const second = writeImage(directory.at(name), { level: 1 });
+    if (seed % 2 === 0) {
+      const second = writeImage(directory.at('b'), { level: 1 });
       assert.equal(first.digest, second.digest);
       assert.ok(readFileSync(first.archive).equals(readFileSync(second.archive)));
     }
